@@ -14,8 +14,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cgroup reads the processes of a node with their control groups, and the CPUs on which their
-// threads may run.
+// cgroup reads a node's processes with their control groups and allowed CPUs.
 
 // Process is a process of the node.
 type Process struct {
@@ -23,13 +22,13 @@ type Process struct {
 	Name string // its command's (comm)
 	// Kernel reports whether it is a kernel thread.
 	Kernel bool
-	// Group is the path of its control group in the hierarchy that has CPU sets.
+	// Group is the path of the process's control group in the hierarchy with CPU sets.
 	Group string
 	// Threads maps each thread to the CPUs that it may run on.
 	Threads map[int]unit.CPUSet
 }
 
-// Allowed returns the CPUs that any of its threads may run on.
+// Allowed returns the CPUs that any thread of the process may use.
 func (p *Process) Allowed() unit.CPUSet {
 	var s unit.CPUSet
 	for _, cpus := range p.Threads {
@@ -41,7 +40,7 @@ func (p *Process) Allowed() unit.CPUSet {
 // kernelThread is PF_KTHREAD in the flags of /proc/PID/stat (include/linux/sched.h).
 const kernelThread = 0x00200000
 
-// Processes reads all processes of a node. A process that ends meanwhile is left out.
+// Processes reads all processes of a node. It omits a process that ends meanwhile.
 func Processes(files host.Files) ([]Process, error) {
 	entries, err := files.ReadDir("/proc")
 	if err != nil {
@@ -110,15 +109,15 @@ func cgroupProcess(files host.Files, pid int) (Process, error) {
 	return p, nil
 }
 
-// parseStat parses the name and the flags in proc_pid_stat(5). The name is in parentheses and
-// may contain parentheses.
+// parseStat parses name and flags in proc_pid_stat(5). The name is in parentheses and may contain
+// parentheses itself.
 func parseStat(text string) (name string, kernel bool, err error) {
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return "", false, fmt.Errorf("%.60q has no name in parentheses", text)
 	}
 	rest := strings.Fields(text[end+1:])
-	const flags = 6 // the ninth field, and the name is the second
+	const flags = 6 // the ninth field; the name is the second
 	if len(rest) <= flags {
 		return "", false, fmt.Errorf("%.60q is truncated", text)
 	}
@@ -129,8 +128,8 @@ func parseStat(text string) (name string, kernel bool, err error) {
 	return text[open+1 : end], bits&kernelThread != 0, nil
 }
 
-// groupOf returns the group in proc_pid_cgroup(5) for the hierarchy with CPU sets: that of
-// version 1, or else the unified one.
+// groupOf returns a process's group in the hierarchy with CPU sets (proc_pid_cgroup(5)): version 1,
+// or else the unified one.
 func groupOf(text string) string {
 	unified := ""
 	for line := range strings.Lines(text) {
@@ -171,7 +170,7 @@ type Hierarchy struct {
 // Find finds the hierarchy with CPU sets among the mounts of the node.
 func Find(files host.Files) (*Hierarchy, error) {
 	var last error
-	// The first process has the node's own mounts; it may be invisible.
+	// The first process has the node's own mounts, but may be invisible.
 	for _, table := range []string{"/proc/1/mountinfo", "/proc/self/mountinfo"} {
 		text, err := files.ReadFile(table)
 		if err != nil {
@@ -251,8 +250,8 @@ func (h *Hierarchy) inside(group string) (string, error) {
 	return inside, nil
 }
 
-// ContainerCgroup reports whether a control group is a container's, by its ID, or inside of it.
-// A container runtime names it by the ID alone (cgroupfs), or as cri-containerd-ID.scope,
+// ContainerCgroup reports whether a control group belongs to a container, or is inside its group.
+// Container runtimes name the group by the ID alone (cgroupfs), or cri-containerd-ID.scope,
 // crio-ID.scope, docker-ID.scope (systemd).
 func ContainerCgroup(group, id string) bool {
 	if id == "" {
@@ -267,8 +266,8 @@ func ContainerCgroup(group, id string) bool {
 	return false
 }
 
-// CgroupOf reports whether a control group is a pod's, by its UID, or inside of it: podUID
-// (cgroupfs), or kubepods-CLASS-podUID.slice with underscores for dashes (systemd).
+// CgroupOf reports whether a control group belongs to a pod, or is inside its group: podUID
+// (cgroupfs), or kubepods-CLASS-podUID.slice with underscores instead of dashes (systemd).
 func CgroupOf(group, uid string) bool {
 	if uid == "" {
 		return false
@@ -282,15 +281,15 @@ func CgroupOf(group, uid string) bool {
 	return false
 }
 
-// OfPods reports whether a control group is in the subtree in which a kubelet keeps its pods.
+// OfPods reports whether a control group is in a kubelet's subtree for pods.
 func OfPods(group string) bool {
 	return slices.ContainsFunc(strings.Split(group, "/"), func(part string) bool {
-		return strings.Contains(part, "kubepods") // below a group of its own: fleet-kubepods.slice
+		return strings.Contains(part, "kubepods") // below a custom group, such as fleet-kubepods.slice
 	})
 }
 
-// Class returns the QoS class of a pod's control group: kubelets keep Burstable and BestEffort
-// pods in separate groups. It returns "" if the group is not a pod's.
+// Class returns the QoS class of a pod's control group, or "": kubelets keep Burstable and
+// BestEffort pods in separate groups.
 func Class(group string) string {
 	if !OfPods(group) {
 		return ""

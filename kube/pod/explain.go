@@ -18,9 +18,8 @@ type Explanation struct {
 	Headline ui.Headline `json:"headline"`
 }
 
-// Explain prints a prediction of an admission in the screen's format: the verdict, what to change
-// and the CPUs; with details also the steps of the decision and what the prediction does not
-// cover. The exit code goes into the document.
+// Explain prints a prediction in the screen's format: verdict, advice and CPUs; with details also
+// the steps of the decision and what predictions do not cover. The document contains exitCode.
 func Explain(s *ui.Screen, p *admission.Prediction, exitCode int, details bool) error {
 	e := Explanation{Document: p.Document()}
 	w := &writer{s: s, d: &e.Document, details: details}
@@ -49,7 +48,7 @@ func Explain(s *ui.Screen, p *admission.Prediction, exitCode int, details bool) 
 	return nil
 }
 
-// left records what only --details shows.
+// left counts lines that only --details shows.
 func (w *writer) left(n int, one, more string) {
 	if n > 0 {
 		w.folded = append(w.folded, text.CountPlural(uint64(n), one, more))
@@ -69,7 +68,7 @@ func (w *writer) weights() {
 	w.list("CPU weights, by versions: nothing of the pod runs yet", lines)
 }
 
-// sources prints where the node was read.
+// sources prints the sources of the node's data.
 func (w *writer) sources() {
 	var lines []string
 	for _, x := range w.d.Sources {
@@ -89,7 +88,7 @@ type writer struct {
 // title prints the title of a section.
 func (w *writer) title(text string) { ui.Heading(w.s, ui.Line(text)) }
 
-// headline summarizes the verdict, rules that are not met, and the smallest change that helps.
+// headline summarizes the verdict, violated rules, and the smallest change that helps.
 func (w *writer) headline() (h ui.Headline) {
 	d := w.d
 	name := d.Pod.Name
@@ -127,7 +126,7 @@ func (w *writer) headline() (h ui.Headline) {
 	return h
 }
 
-// broken returns the rules for huge pages that are not met.
+// broken returns the violated huge page rules.
 func (w *writer) broken() []admission.PageRule {
 	return slices.DeleteFunc(slices.Clone(w.d.Pages), func(r admission.PageRule) bool { return r.Result == Pass })
 }
@@ -135,7 +134,7 @@ func (w *writer) broken() []admission.PageRule {
 // rules prints further problems, the class and the policies.
 func (w *writer) rules() {
 	d := w.d
-	if len(d.Problems) > 1 { // the first is the message
+	if len(d.Problems) > 1 { // the first is in the message
 		w.list("More problems", d.Problems[1:])
 	}
 	why := ""
@@ -187,7 +186,7 @@ func (w *writer) containers() {
 			if !different(w.d.Courses[0], c) {
 				continue
 			}
-			if others++; !w.details || others > 4 { // the document has all
+			if others++; !w.details || others > 4 { // the document has all of them
 				continue
 			}
 			title = fmt.Sprintf("If other devices are taken (%s)", words(c.Verdict))
@@ -231,7 +230,7 @@ func (w *writer) containers() {
 	w.left(others, "other outcome if other devices are taken", "other outcomes if other devices are taken")
 }
 
-// different reports whether two courses end differently.
+// different reports whether two courses have different results.
 func different(a, b admission.Course) bool {
 	if a.Verdict.Outcome != b.Verdict.Outcome || a.Verdict.Reason != b.Verdict.Reason || len(a.Containers) != len(b.Containers) {
 		return true
@@ -259,7 +258,7 @@ func nodes(list []int) string {
 	return admission.NodesOf(list).String()
 }
 
-// hints prints the hints and their merge, of the pod or of each container.
+// hints prints the hints of the pod or of each container, and their merge.
 func (w *writer) hints() {
 	if len(w.d.Courses) == 0 {
 		return
@@ -307,7 +306,7 @@ func (w *writer) alignment(title string, al *admission.AlignmentDoc) {
 	g.Write(w.s)
 }
 
-// sets formats the hints of an answer: the preferred ones, and the first of the others.
+// sets formats an answer's hints: the preferred ones, and the first of the others.
 func sets(a admission.AnswerDoc) string {
 	switch a.Opinion {
 	case "any":

@@ -1,5 +1,5 @@
-// Package pod reads the topology, devices, control groups and CPUs that a node promises and
-// gives its pods, and verifies the pinning of a pod.
+// Package pod predicts the admission of a pod on a node, and verifies a running pod's CPU pinning.
+// Its subpackages read the input; kubectl fettle pod prints the result.
 package pod
 
 import (
@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 )
 
-// live reads on a node the input for verifying a pod's pinning: what the API promises, what the
-// kubelet holds, and where the kernel lets its processes, and those of others, run.
+// live reads the input for Verify on a node: what the API promises, what the kubelet holds, and on
+// which CPUs processes may run.
 
-// ReadPinningFacts collects the facts about a pod: s is its node from the API, files are that
-// node's own files, which have to show all its processes.
+// ReadPinningFacts collects the facts about a pod. s is the snapshot of its node. files are the
+// node's own files, which must show all its processes.
 func ReadPinningFacts(files host.Files, s *node.Snapshot, pod *core.Pod) (*PinningFacts, error) {
 	in, err := s.Input()
 	if err != nil {

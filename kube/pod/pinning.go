@@ -1,6 +1,6 @@
-// pinning verifies that a pod has the CPUs on its node that it was promised, and finds who else
-// may run on them, from data of the API, the kubelet's CPU manager and the processes of the
-// node. It does not access a machine.
+// pinning verifies that a pod has its promised CPUs, and finds other processes that may run on
+// them. Its input is data of the API, the kubelet's CPU manager and the node's processes; it
+// accesses no machine.
 
 package pod
 
@@ -17,31 +17,31 @@ import (
 type PinningFacts struct {
 	Node            string
 	Namespace, Name string
-	UID             string // the kubelet's
-	// Class is the class in the pod's status, Pod its specification.
+	UID             string // as the kubelet knows it
+	// Class is the QoS class in the pod's status, Pod its specification.
 	Class string
 	Pod   admission.Pod
-	// Containers are all containers of the pod, including those that do not run.
+	// Containers are all containers of the pod, running or not.
 	Containers []PinnedContainer
-	// Pool is the pool of the CPU manager. Default is its pool for containers without exclusive
-	// CPUs, and Held the exclusive CPUs by pod and container, as recorded in the file HeldFrom.
+	// Pool is the CPU manager's pool. Default is the pool of containers without exclusive CPUs,
+	// Held the exclusive CPUs by pod and container, both according to the file HeldFrom.
 	Pool     admission.Pool
 	Default  unit.CPUSet
 	Held     map[string]map[string]unit.CPUSet
 	HeldFrom string
 	// Processes are all processes of the node.
 	Processes []Process
-	// Groups are the CPUs of the control groups of the pod's containers; Unread has the reasons
-	// for those that could not be read.
+	// Groups are the CPUs of the containers' control groups; Unread has the reasons for unreadable
+	// ones.
 	Groups  map[string]Group
 	Unread  map[string]string
-	Version int // of control groups
+	Version int // cgroup version
 	Weights Weights
 	// Others are the containers of the other pods on the node.
 	Others []Other
 	// Capacity is the room of the node; nil if unknown.
 	Capacity *admission.Capacity
-	// Gate is a feature gate of the kubelet whose effect on admission is not known, or "".
+	// Gate is a feature gate of the kubelet with an unknown effect on admission, or "".
 	Gate string
 }
 
@@ -49,7 +49,7 @@ type PinningFacts struct {
 type PinnedContainer struct {
 	Name string
 	Kind string // init, sidecar, container
-	// ID is the container runtime's ID, without its scheme; "" if it has not been started.
+	// ID is the container runtime's ID without its scheme; "" before the start.
 	ID      string
 	Running bool
 }
@@ -70,13 +70,13 @@ const (
 	Unknown = "unknown"
 	// Note is neither good nor bad.
 	Note = "note"
-	// Warn deserves attention, but breaks no promise.
+	// Warn deserves attention, but no promise is broken.
 	Warn = "warn"
 )
 
 // Check is the result of one check.
 type Check struct {
-	// Of is a container, or "" for the pod.
+	// Of is a container's name, or "" for the pod.
 	Of     string `json:"container"`
 	What   string `json:"check"`
 	Result string `json:"result"`
@@ -93,8 +93,8 @@ func (j *judge) say(of, what, result, format string, args ...any) {
 	j.doc.Checks = append(j.doc.Checks, Check{of, what, result, fmt.Sprintf(format, args...)})
 }
 
-// broken reports a difference to what the rules of admission promise. It is a failure only if
-// the kubelet has these rules.
+// broken reports a deviation from the admission rules. It is a failure only if the kubelet
+// certainly has these rules.
 func (j *judge) broken(of, what, format string, args ...any) {
 	result := Fail
 	if j.f.Gate != "" {
@@ -129,7 +129,7 @@ func Verify(f *PinningFacts) *Document {
 	return j.doc
 }
 
-// whyNone returns why no container has exclusive CPUs.
+// whyNone explains that no container has exclusive CPUs.
 func (j *judge) whyNone() string {
 	if !j.f.Pool.Static {
 		return "cpuManagerPolicy is none, and every container runs on all CPUs"
@@ -155,12 +155,12 @@ func (j *judge) class() {
 	j.broken("", "class of quality of service", "its status says %s, and its resources make it %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
 }
 
-// container checks one container; it returns 1 if it has exclusive CPUs.
+// container checks one container. It returns 1 if the container has exclusive CPUs, otherwise 0.
 func (j *judge) container(c *PinnedContainer) int {
 	doc := ContainerDoc{Name: c.Name, Kind: c.Kind, ID: c.ID, Running: c.Running, Processes: []ProcessDoc{}}
 	defer func() { j.doc.Containers = append(j.doc.Containers, doc) }()
 	if !c.Running {
-		return 0 // an init container that has ended, or one that waits
+		return 0 // an init container that has ended, or a waiting container
 	}
 	mine := j.processes(c.ID)
 	for _, p := range mine {
@@ -203,7 +203,7 @@ func (j *judge) processes(id string) []*Process {
 	return mine
 }
 
-// place checks whether the control group is that of the pod and of its class.
+// place checks whether the control group belongs to the pod and its QoS class.
 func (j *judge) place(c *PinnedContainer, mine []*Process) {
 	const what = "control group"
 	group := mine[0].Group
@@ -218,7 +218,7 @@ func (j *judge) place(c *PinnedContainer, mine []*Process) {
 	}
 }
 
-// promised returns the CPUs that the container is to run on, and whether they are exclusive.
+// promised returns the CPUs that the container should run on, and whether they are exclusive.
 func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSet, own bool) {
 	const what = "CPUs of its own"
 	wanted, why := j.f.Pod.OwnCPUs(c.Name)
@@ -247,7 +247,7 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	return cpus, own
 }
 
-// threads checks whether each thread of a container may run exactly on its CPUs.
+// threads checks that each of a container's threads may run on exactly its promised CPUs.
 func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSet) {
 	const what = "CPUs of its processes"
 	threads, narrow := 0, 0

@@ -15,12 +15,12 @@ import (
 // Kinds of other processes on CPUs.
 const (
 	ofContainer = "container"
-	ofSandbox   = "sandbox" // holds the namespaces of a pod, and sleeps
+	ofSandbox   = "sandbox" // holds the pod's namespaces, and sleeps
 	ofHost      = "host"
 	ofKernel    = "kernel"
 )
 
-// owner returns the owner of a process.
+// owner returns what kind of owner a process has, and its name.
 func (f *PinningFacts) owner(p *Process) (kind, who string) {
 	if p.Kernel {
 		return ofKernel, "threads of the kernel"
@@ -44,8 +44,8 @@ func (f *PinningFacts) owner(p *Process) (kind, who string) {
 	return ofHost, p.Group
 }
 
-// company checks who else may run on the exclusive CPUs of a container. The CPU manager keeps
-// only containers off them.
+// company finds other processes that may run on a container's exclusive CPUs. The CPU manager
+// excludes only containers from them.
 func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	type group struct {
 		kind, who string
@@ -102,7 +102,7 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	}
 }
 
-// left records what another pod can still get.
+// left records the resources that another pod can still get.
 func (j *judge) left() {
 	f := j.f
 	if f.Pool.Static {
@@ -116,7 +116,7 @@ func (j *judge) left() {
 		j.doc.Left.Resources = append(j.doc.Left.Resources, ResourceDoc{r.Name, r.Allocatable, r.Requested, r.Left})
 	}
 	for _, r := range j.doc.Left.Resources {
-		// The scheduler counts thousandths, the CPU manager whole CPUs.
+		// The scheduler counts thousandths of CPUs, the CPU manager whole ones.
 		if !f.Pool.Static || r.Name != admission.CPU {
 			continue
 		}
@@ -144,7 +144,7 @@ type Document struct {
 	UID       string `json:"uid"`
 	Node      string `json:"node"`
 	Class     string `json:"qos_class"`
-	// Result is fail if any check is, else unknown if any check is, else pass.
+	// Result is the worst result of any check: fail, else unknown, else pass.
 	Result string `json:"result"`
 	// Headline sums up the checks.
 	Headline ui.Headline `json:"headline"`
@@ -154,7 +154,7 @@ type Document struct {
 	Containers []ContainerDoc `json:"containers"`
 	Company    []CompanyDoc   `json:"company"`
 	Left       LeftDoc        `json:"left"`
-	// Weights is set if control groups are of version 2 and could be read.
+	// Weights is nil for cgroup v1 and for unreadable groups.
 	Weights *WeightsDoc `json:"cpu_weights,omitempty"`
 }
 
@@ -164,8 +164,8 @@ type ContainerDoc struct {
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
 	Running bool   `json:"running"`
-	// Wanted is the number of exclusive CPUs it requests, Exclusive reports whether it has some,
-	// and CPUs are those on which it is to run, as a list.
+	// Wanted is the requested number of exclusive CPUs. Exclusive reports whether the container has
+	// some. CPUs are the promised ones, as a list.
 	Wanted    int    `json:"wanted_cpus_count"`
 	Exclusive bool   `json:"exclusive"`
 	CPUs      string `json:"cpus"`
@@ -183,7 +183,7 @@ type ProcessDoc struct {
 	CPUs    string `json:"allowed_cpus"`
 }
 
-// CompanyDoc are other processes that may run on the CPUs of a container.
+// CompanyDoc describes other processes that may run on a container's CPUs.
 type CompanyDoc struct {
 	Container string `json:"container"`
 	// Kind is container, sandbox, host or kernel.
@@ -193,7 +193,7 @@ type CompanyDoc struct {
 	CPUs      string `json:"cpus"`
 }
 
-// LeftDoc is what another pod can still get.
+// LeftDoc is what another pod can still get on the node.
 type LeftDoc struct {
 	Shared    string        `json:"shared_cpus"`
 	Reserved  string        `json:"reserved_cpus"`
@@ -217,7 +217,7 @@ func newDocument(f *PinningFacts) *Document {
 	}
 }
 
-// conclude derives the result from the checks. Unknown is never pass.
+// conclude derives the result from the checks. Unknown never becomes pass.
 func (d *Document) conclude() {
 	d.Result = Pass
 	for _, c := range d.Checks {

@@ -19,7 +19,7 @@ type Weights struct {
 	Pod []Weight
 	// Containers are the weights of its containers, by name.
 	Containers map[string]Weight
-	// Unread is the reason that there are none; "" if there are.
+	// Unread is why the weights are unknown, or "".
 	Unread string
 }
 
@@ -27,11 +27,11 @@ type Weights struct {
 type WeightsDoc struct {
 	Pod        WeightDoc   `json:"pod"`
 	Containers []WeightDoc `json:"containers"`
-	// Differ reports whether the weights of the pod's own group and of its containers come from
-	// different formulas.
+	// Differ reports whether the pod's own group and its containers have weights by different
+	// formulas.
 	Differ bool `json:"formulas_differ"`
-	// SharePercent is the pod's share of the node's CPU time if every group wants all of it;
-	// Levels show its calculation, from the pod up.
+	// SharePercent is the pod's share of the node's CPU time if all groups want CPU time. Levels
+	// show the calculation, from the pod up.
 	SharePercent float64    `json:"cpu_share_percent"`
 	Levels       []LevelDoc `json:"levels"`
 }
@@ -41,15 +41,15 @@ type WeightDoc struct {
 	Container string `json:"container,omitempty"`
 	Group     string `json:"cgroup"`
 	Weight    uint64 `json:"cpu_weight"`
-	// Shares are the CPU shares from its requests.
+	// Shares are the CPU shares according to the requests.
 	Shares uint64 `json:"cpu_shares"`
 	// Formula is linear, curve, either (both give this weight) or neither.
 	Formula string `json:"formula"`
 	Linear  uint64 `json:"linear_weight"`
 	Curve   uint64 `json:"curve_weight"`
-	// SharePercent is its share of the CPU time of the group above it.
+	// SharePercent is the group's share of its parent's CPU time.
 	SharePercent float64 `json:"cpu_share_percent"`
-	// AskedPercent is its share according to the CPU shares.
+	// AskedPercent is the share according to the CPU shares.
 	AskedPercent float64 `json:"asked_share_percent,omitempty"`
 }
 
@@ -67,7 +67,7 @@ const (
 	neither = "neither"
 )
 
-// weights checks by which formulas the weights of the pod were written, and what that means.
+// weights determines the formulas of the pod's weights, and their effect.
 func (j *judge) weights() {
 	const what = "CPU weight"
 	w := j.f.Weights
@@ -117,7 +117,7 @@ func (j *judge) weights() {
 
 func percent(part float64) float64 { return math.Round(part*1e4) / 100 }
 
-// differ reports whether two formulas are certainly not the same.
+// differ reports whether two formulas are certainly different.
 func differ(a, b string) bool {
 	return a != b && a != either && b != either && a != neither && b != neither
 }
@@ -172,16 +172,17 @@ func levels(all []Weight) string {
 	return strings.Join(out, "; ")
 }
 
-// Weight is the share of CPU time of a control group of version 2 if all its siblings want CPU
-// time, too.
+// Weight is a cgroup v2 group's CPU weight, which decides its share while its siblings want CPU
+// time too.
 type Weight struct {
 	Group, File string
 	Weight      uint64
-	// Siblings are the other groups of its parent with processes in them, by name.
+	// Siblings are the weights of its parent's other groups that have processes, by name.
 	Siblings map[string]uint64
 }
 
-// Share returns its share of the parent's CPU time: 0.25 for 100 next to three times 100.
+// Share returns the group's part of its parent's CPU time: 0.25 for weight 100 next to three
+// siblings with 100.
 func (w *Weight) Share() float64 {
 	sum := w.Weight
 	for _, other := range w.Siblings {
@@ -196,7 +197,7 @@ func (w *Weight) Share() float64 {
 // ErrNoWeight means that the control groups have no weights.
 var ErrNoWeight = errors.New("cgroup v1 has shares, not weights")
 
-// Weights returns the weights of a group and of the groups above it, the group itself first.
+// Weights returns the weights of a group and its ancestors, the group itself first.
 func (h *Hierarchy) Weights(group string) ([]Weight, error) {
 	if h.Version != 2 {
 		return nil, ErrNoWeight
@@ -220,7 +221,7 @@ func (h *Hierarchy) Weights(group string) ([]Weight, error) {
 			if !e.IsDir() || other == at || !h.populated(other) {
 				continue
 			}
-			if n, err := h.weight(other); err == nil { // one that ends meanwhile wants nothing
+			if n, err := h.weight(other); err == nil { // a group that has just ended uses no CPU time
 				w.Siblings[e.Name()] = n
 			}
 		}
@@ -243,14 +244,14 @@ func (h *Hierarchy) weight(at string) (uint64, error) {
 	return n, nil
 }
 
-// populated reports whether a group has processes, or may have.
+// populated reports whether a group has processes; true if that is unknown.
 func (h *Hierarchy) populated(at string) bool {
 	text, err := h.files.ReadFile(path.Join(h.Mount, at, "cgroup.events"))
 	return err != nil || !slices.Contains(strings.Split(string(text), "\n"), "populated 0")
 }
 
-// ContainerGroup returns the part of a process's group that is the container's, by its ID; ""
-// if the group is not the container's.
+// ContainerGroup returns the container's part of a process's group path, or "" if the group is not
+// the container's.
 func ContainerGroup(group, id string) string {
 	for at := group; at != "/" && at != "." && ContainerCgroup(at, id); at = path.Dir(at) {
 		if !ContainerCgroup(path.Dir(at), id) {

@@ -11,23 +11,23 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Advice is a change with which, by prediction, the pod would be admitted.
+// Advice is a change after which, according to the prediction, the pod would be admitted.
 type Advice struct {
-	// Where is what to change: pod, node (what runs there) or kubelet (its settings).
+	// Where is what to change: pod, node (what runs on it) or kubelet (its settings).
 	Where  string `json:"where"`
 	Change string `json:"change"`
-	// Then is the result of the change.
+	// Then is the predicted result after the change.
 	Then string `json:"then"`
 }
 
-// edit is a change of the input.
+// edit is one change of a prediction's input.
 type edit struct {
 	where, change string
 	do            func(*Input)
 }
 
-// advise tries changes, the smallest first, and keeps those that help. If none does, it
-// tries pairs of them.
+// advise tries changes, smallest first, and keeps those that admit the pod. If none does, it tries
+// pairs.
 func (p *Prediction) advise() {
 	p.replace()
 	switch p.Verdict.Outcome {
@@ -56,8 +56,8 @@ func (p *Prediction) advise() {
 	}
 }
 
-// keepPageRules advises on rules of huge pages that do not decide the admission: the kubelet
-// admits a volume that is larger than what may be written to it.
+// keepPageRules adds advice on huge page rules that do not decide the admission: the kubelet admits
+// a volume larger than what may be written to it.
 func (p *Prediction) keepPageRules() {
 	for _, r := range p.HugePages {
 		if r.Result == "fail" && r.fix != "" {
@@ -66,7 +66,7 @@ func (p *Prediction) keepPageRules() {
 	}
 }
 
-// first keeps the first edit of a group that helps, with others.
+// first keeps the first edit of a group that, with the edits in with, admits the pod.
 func (p *Prediction) first(group []edit, with ...edit) {
 	for _, e := range group {
 		if p.try(append(slices.Clone(with), e)...) {
@@ -75,7 +75,7 @@ func (p *Prediction) first(group []edit, with ...edit) {
 	}
 }
 
-// try keeps changes of the input if the pod is admitted with them.
+// try keeps the edits if they admit the pod, and reports whether they do.
 func (p *Prediction) try(edits ...edit) bool {
 	in := *p.in
 	in.Pod = p.in.Pod.clone()
@@ -93,7 +93,7 @@ func (p *Prediction) try(edits ...edit) bool {
 	return true
 }
 
-// summary describes in one line what a pod gets.
+// summary describes in one line what the pod gets.
 func (p *Prediction) summary() string {
 	var parts []string
 	for _, c := range p.Outcomes[0].Containers {
@@ -116,7 +116,7 @@ func (p *Prediction) summary() string {
 	return "admitted, " + strings.Join(parts, ", ")
 }
 
-// repair makes requests and limits equal where the API server requires it.
+// repair makes requests and limits equal where the API server requires that.
 func (p *Prediction) repair() {
 	pod := p.in.Pod.clone()
 	var done []string
@@ -151,7 +151,7 @@ func (p *Prediction) repair() {
 	if p.try(change) {
 		return
 	}
-	// The API server then accepts it, but the node may not: that is the next problem.
+	// The API server then accepts the pod, but the node may not.
 	in := *p.in
 	in.Pod = pod
 	if then, err := predict(&in); err == nil && then.Verdict.Outcome != Invalid {
@@ -159,8 +159,7 @@ func (p *Prediction) repair() {
 	}
 }
 
-// set changes the request and the limit of a resource, as far as the container has or needs
-// them.
+// set changes a container's request and limit of a resource, if the container has or needs them.
 func (c *Container) set(name string, q resource.Quantity) {
 	if c.Requests == nil {
 		c.Requests = Resources{}
@@ -183,7 +182,7 @@ func (c *Container) set(name string, q resource.Quantity) {
 	}
 }
 
-// reshape returns changes of the pod that do not make it smaller.
+// reshape returns edits of the pod that do not make it smaller.
 func (p *Prediction) reshape() []edit {
 	if p.Verdict.Reason != ReasonSMT {
 		return nil
@@ -201,7 +200,7 @@ func (p *Prediction) reshape() []edit {
 	return []edit{p.size(c.Name, CPU, int64(whole), "whole cores of "+text.Count(per, "thread"))}
 }
 
-// size returns an edit that changes the amount of a resource of a container.
+// size returns an edit that sets the amount of a container's resource.
 func (p *Prediction) size(container, name string, amount int64, why string) edit {
 	q := quantity(name, amount)
 	after := p.in.Pod.clone()
@@ -226,7 +225,7 @@ func quantity(name string, amount int64) resource.Quantity {
 	return *resource.NewQuantity(amount, resource.DecimalSI)
 }
 
-// ownCPUs advises how a pod that requests whole CPUs can get exclusive ones.
+// ownCPUs advises how a pod that requests whole CPUs gets exclusive ones.
 func (p *Prediction) ownCPUs() {
 	s := p.in.Settings.withDefaults()
 	asks, has := false, false
@@ -264,7 +263,7 @@ func (p *Prediction) ownCPUs() {
 					want = limit
 				}
 				if !positive(want) {
-					return // what it needs cannot be known
+					return // its needs are unknown
 				}
 				if name == CPU && want.MilliValue() >= 1000 && want.MilliValue()%1000 != 0 {
 					want = *resource.NewQuantity(want.Value(), resource.DecimalSI)

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// makeRoom looks for a pod of the node without which this pod would be admitted.
+// makeRoom searches for a pod of the node without which the new pod would be admitted.
 func (p *Prediction) makeRoom() {
 	type holder struct {
 		uid  string
@@ -46,7 +46,7 @@ func (p *Prediction) makeRoom() {
 	for _, h := range holders {
 		rest := slices.DeleteFunc(slices.Clone(active), func(a ActivePod) bool { return a.UID == h.uid })
 		if len(rest) == len(active) {
-			continue // gone already
+			continue // already removed
 		}
 		name := h.uid
 		for _, a := range active {
@@ -62,8 +62,7 @@ func (p *Prediction) makeRoom() {
 	}
 }
 
-// active returns the pods that hold resources: the known ones, or else all pods in the state
-// files.
+// active returns the pods that hold resources: the known ones, or else all pods in the state files.
 func (s State) active() []ActivePod {
 	if s.Active != nil {
 		return s.Active
@@ -96,8 +95,8 @@ func (s State) active() []ActivePod {
 	return out
 }
 
-// resettle returns changes of the kubelet's settings, in groups of which the first that helps
-// is enough. Each needs a restart of the kubelet, and affects every pod of the node.
+// resettle returns edits of the kubelet's settings, in groups; the first edit of a group that helps
+// is enough. Each needs a kubelet restart, and affects every pod of the node.
 func (p *Prediction) resettle() [][]edit {
 	var out [][]edit
 	s := p.in.Settings.withDefaults()
@@ -128,8 +127,8 @@ func (p *Prediction) resettle() [][]edit {
 	return out
 }
 
-// replace advises which changes of the node's labels, taints and cordon, and of the pod,
-// would together let the pod run on the node.
+// replace advises which changes of the pod and of the node's labels, taints and cordon together let
+// the pod run on the node.
 func (p *Prediction) replace() {
 	var edits []edit
 	for _, of := range []func(*Input) []edit{relabel, rename, untaint} {
@@ -194,7 +193,7 @@ func relabel(in *Input) []edit {
 	return edits
 }
 
-// rename changes spec.nodeName of a pod that names another node.
+// rename returns an edit of spec.nodeName, if the pod names another node.
 func rename(in *Input) []edit {
 	if p := &in.Pod.Placement; p.Node == "" || in.Node.Name == "" || p.Node == in.Node.Name {
 		return nil
@@ -202,8 +201,7 @@ func rename(in *Input) []edit {
 	return []edit{{"pod", "spec.nodeName: " + in.Node.Name, func(in *Input) { in.Pod.Placement.Node = in.Node.Name }}}
 }
 
-// untaint adds tolerations for the taints that keep the pod from the node, and removes a
-// cordon.
+// untaint returns edits that tolerate the node's taints and remove its cordon.
 func untaint(in *Input) []edit {
 	l, p := in.Place, &in.Pod.Placement
 	if l == nil {
@@ -229,11 +227,11 @@ func untaint(in *Input) []edit {
 	return edits
 }
 
-// maxTries bounds how many sizes of a resource are tried.
+// maxTries limits the sizes of a resource that are tried.
 const maxTries = 300
 
-// shrink looks for the largest request that would be admitted, one resource at a time, in the
-// container that failed or else in the one that requests most.
+// shrink searches for the largest admitted request, one resource at a time, in the failed
+// container, or else in the one with the largest request.
 func (p *Prediction) shrink() {
 	for _, name := range p.in.Pod.requests().names() {
 		c := p.largest(name)
@@ -291,7 +289,7 @@ func (p *Prediction) smaller(name string, c *Container) []int64 {
 	return out
 }
 
-// present returns the number of CPUs or devices of the node.
+// present returns the node's number of CPUs or devices.
 func (p *Prediction) present(name string) int64 {
 	if name == CPU {
 		return int64(len(p.in.Node.CPUs))
@@ -308,8 +306,7 @@ func (p *Prediction) present(name string) int64 {
 	return 0
 }
 
-// freeMemory returns the free amounts of a resource on sets of NUMA nodes, and on the whole
-// node.
+// freeMemory returns a resource's free amounts on sets of NUMA nodes, and on the whole node.
 func (p *Prediction) freeMemory(name string) []int64 {
 	var out []int64
 	if k, problems := start(p.in); len(problems) == 0 {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CapacityOf returns the capacity of a node on which pods run.
+// CapacityOf returns a node's capacity with the requests of its pods.
 func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
 	c := &Capacity{Allocatable: allocatable, Requested: Resources{}, Pods: len(pods)}
 	for i := range pods {
@@ -16,11 +16,11 @@ func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
 	return c
 }
 
-// Room is what is left of a resource of a node, each value a quantity.
+// Room is the remaining amount of a node's resource; the values are quantities.
 type Room struct{ Name, Allocatable, Requested, Left string }
 
-// Left returns what is left of each resource that a pod can request, CPU and memory first,
-// without the resources that the node does not have.
+// Left returns what is left of each resource of the node that pods can request; CPU and memory come
+// first.
 func (c *Capacity) Left() []Room {
 	var out []Room
 	names := []string{CPU, Memory}
@@ -47,7 +47,7 @@ func (c *Capacity) Left() []Room {
 	return out
 }
 
-// Whole returns how many whole units of a resource are left, at least 0.
+// Whole returns the remaining whole units of a resource, at least 0.
 func (c *Capacity) Whole(name string) int {
 	left := c.Allocatable[name].DeepCopy()
 	left.Sub(c.Requested[name])
@@ -77,10 +77,10 @@ type shortage struct {
 	asked, used, present int64
 }
 
-// short returns the resources that the node lacks for a pod, in the kubelet's order. given is
-// the number of devices of each resource that the kubelet has assigned, including this pod's:
-// at least these count as present. Source: k8s.io/kubernetes v1.34.4,
-// pkg/kubelet/lifecycle/predicate.go and pkg/scheduler/framework/plugins/noderesources/fit.go.
+// short returns the resources that the node lacks for a pod, in the kubelet's order. given is the
+// number of devices that the kubelet has assigned per resource, including this pod's; at least that
+// many count as present. Source: k8s.io/kubernetes v1.34.4, pkg/kubelet/lifecycle/predicate.go and
+// pkg/scheduler/framework/plugins/noderesources/fit.go.
 func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	var out []shortage
 	if pods, ok := c.Allocatable["pods"]; ok && int64(c.Pods)+1 > pods.Value() {
@@ -104,7 +104,7 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 			present, known = int64(n), true
 		}
 		if !known && isExtended(name) {
-			// A cluster-wide resource, as far as the kubelet knows.
+			// To the kubelet this is a cluster-wide resource.
 			if asked = c.unfiltered(p, name, given); asked == 0 {
 				continue
 			}
@@ -116,9 +116,9 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	return out
 }
 
-// unfiltered returns the amount that the kubelet still counts of an extended resource that the
-// node lacks: before initExtended, the requests of init containers. given is as in short, and
-// nil for the scheduler.
+// unfiltered returns the amount that the kubelet still counts of an extended resource that the node
+// lacks: before initExtended, the init containers' requests. given is as in short; nil for the
+// scheduler.
 func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	if given == nil || p.Release.orNewest() >= initExtended {
 		return 0
@@ -127,12 +127,12 @@ func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	return units(name, of.requests()[name])
 }
 
-// classMayGive reports whether a node that lacks an extended resource may still be chosen,
-// because a DeviceClass may provide it. For an unknown release it returns false.
+// classMayGive reports whether the scheduler may choose a node that lacks an extended resource,
+// because a DeviceClass may provide the resource. For an unknown release it returns false.
 func (p *Pod) classMayGive(name string) bool { return isExtended(name) && p.Release >= claimsFit }
 
-// unheard returns the requested resources that a node lacks entirely. The kubelet takes them
-// for cluster-wide resources; the scheduler does not.
+// unheard returns the requested resources that a node lacks entirely. The kubelet ignores them as
+// cluster-wide resources; the scheduler does not.
 func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
 	var out []string
 	for _, name := range p.requests().names() {
@@ -144,10 +144,11 @@ func (c *Capacity) unheard(p *Pod, m *deviceManager) []string {
 	return out
 }
 
-// refuse returns the kubelet's refusal if the node has no room for the pod: its last check.
+// refuse returns the kubelet's refusal if the node has no room for the pod, its last check; nil if
+// it has.
 func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusal {
 	given := map[string]int{}
-	if len(mine) > 0 { // else the kubelet does not look
+	if len(mine) > 0 { // otherwise the kubelet does not check
 		for name, d := range m.resources {
 			n := mine[name]
 			for _, dev := range d.devices {
@@ -171,7 +172,7 @@ func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusa
 	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ")}
 }
 
-// unscheduled returns why the scheduler does not choose the node; nil if it may.
+// unscheduled returns why the scheduler does not choose the node, or nil.
 func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 	var words, perhaps []string
 	reason := ""

@@ -10,21 +10,22 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cpuManager is the CPU manager of a kubelet that has started.
+// cpuManager is the CPU manager of a started kubelet.
 type cpuManager struct {
 	static  bool
 	t       *topology
 	options cpuOptions
-	// reserved are the reserved CPUs, never assigned to a container; reservedCores adds the CPUs
-	// on the same cores, not assigned either with full-pcpus-only.
+	// reserved are the reserved CPUs, which no container gets. reservedCores adds the other CPUs of
+	// their cores, which no container gets with full-pcpus-only.
 	reserved, reservedCores unit.CPUSet
-	// shared is the present pool of all other containers.
+	// shared is the present pool of all containers without exclusive CPUs.
 	shared unit.CPUSet
-	// restart is the reason that the kubelet would not restart.
+	// restart is why the kubelet would not start again, or nil.
 	restart error
 }
 
-// startCPUManager starts the manager as the kubelet does, or returns why it does not start.
+// startCPUManager starts the CPU manager like the kubelet; the error says why the kubelet does not
+// start.
 func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 	if outside := s.ReservedSystemCPUs.Minus(t.all); !outside.IsEmpty() {
 		return nil, fmt.Errorf("reservedSystemCPUs: CPUs %s are not online (online: %s)", outside, t.all)
@@ -77,7 +78,7 @@ func otherPolicy(setting, wanted, found, file string) error {
 	return fmt.Errorf("%s is %s, but %s was written with %s; drain the node and remove the file, or the kubelet does not start", setting, wanted, file, found)
 }
 
-// load loads the state file, if it matches the machine and the settings.
+// load loads the state file; the error says how it contradicts the machine or the settings.
 func (m *cpuManager) load(st *CPUState) error {
 	all := m.t.all
 	if m.options.strictlyReserve {
@@ -119,7 +120,7 @@ func (m *cpuManager) load(st *CPUState) error {
 }
 
 // release returns the CPUs of removed containers to the shared pool, except those that another
-// container of the same pod has too.
+// container of the same pod also has.
 func (m *cpuManager) release(st *CPUState, gone func(pod, container string) bool) {
 	if !m.static || st == nil {
 		return
@@ -140,11 +141,11 @@ func (m *cpuManager) release(st *CPUState, gone func(pod, container string) bool
 	}
 }
 
-// available returns the CPUs that a container can get.
+// available returns the CPUs that containers can get.
 func (m *cpuManager) available(shared unit.CPUSet) unit.CPUSet { return shared.Minus(m.reserved) }
 
-// hints returns the sets of NUMA nodes with enough free CPUs. CPUs of the pod's init containers
-// have to be reused, so that a set has to contain all of them.
+// hints returns the sets of NUMA nodes with enough free CPUs. The pod's init containers' CPUs must
+// be reused, so each set contains all of them.
 func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 	answer := Answer{Provider: cpuProvider, Resource: CPU}
 	ids := m.t.nodeIDs()
@@ -181,8 +182,8 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 	return answer
 }
 
-// socketAligned reports whether a set of NUMA nodes spans no more sockets than the smallest set
-// that could hold the request.
+// socketAligned reports whether a set of NUMA nodes spans no more sockets than the smallest
+// possible set.
 func (m *cpuManager) socketAligned(set Mask, least int) bool {
 	perSocket := len(m.t.nodes) / len(m.t.sockets)
 	if perSocket == 0 {
@@ -191,8 +192,8 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 	return len(m.t.socketsOf(set)) == (least+perSocket-1)/perSocket
 }
 
-// allocate takes a number of CPUs: first from the NUMA nodes chosen by the topology manager,
-// then from the others. Without a hint, from all.
+// allocate takes CPUs from the NUMA nodes that the topology manager chose, then from others;
+// without a hint from all.
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {

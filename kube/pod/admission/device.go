@@ -8,21 +8,21 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// deviceManager is the device manager of a kubelet that has started.
+// deviceManager is the device manager of a started kubelet.
 type deviceManager struct {
 	resources map[string]*deviceResource
-	nodes     []int // of the machine
-	// onlyNodes limits hints to the NUMA nodes that have devices of the resource.
+	nodes     []int // NUMA nodes of the machine
+	// onlyNodes limits hints to NUMA nodes with devices of the resource.
 	onlyNodes bool
 }
 
-// deviceResource is a resource with its devices. Devices of one class have the same NUMA nodes,
-// so that they are interchangeable.
+// deviceResource is a resource with its devices. Devices of one class have the same NUMA nodes and
+// are interchangeable.
 type deviceResource struct {
 	name    string
 	devices []Device
-	class   map[string]Mask // of each device; 0 for those that belong to no node
-	aligned bool            // some device belongs to a NUMA node
+	class   map[string]Mask // NUMA nodes of each device; 0 if it has none
+	aligned bool            // at least one device belongs to a NUMA node
 }
 
 func newDeviceManager(in *Input) (*deviceManager, error) {
@@ -78,7 +78,7 @@ func (s deviceSet) without(ids []string) deviceSet {
 	return out
 }
 
-// free returns the healthy devices that no container has.
+// free returns the healthy devices that no container holds.
 func (d *deviceResource) free(taken deviceSet) []string {
 	var out []string
 	for _, dev := range d.devices {
@@ -99,7 +99,7 @@ func (d *deviceResource) healthy() int {
 	return n
 }
 
-// wanted returns the number of devices for each resource in a list of limits.
+// wanted returns the number of devices per resource in a list of limits.
 func (m *deviceManager) wanted(limits Resources) map[string]int {
 	out := map[string]int{}
 	for name, q := range limits {
@@ -110,8 +110,8 @@ func (m *deviceManager) wanted(limits Resources) map[string]int {
 	return out
 }
 
-// answers returns the hints of the device manager. For a pod as a whole, devices of its init
-// containers are ignored.
+// answers returns the device manager's hints. For a pod as a whole it ignores devices of init
+// containers.
 func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]deviceSet) []Answer {
 	var out []Answer
 	for _, name := range sorted(want) {
@@ -135,7 +135,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 	return out
 }
 
-// nodesOf returns the NUMA nodes that a resource's hints are made of.
+// nodesOf returns the NUMA nodes from which a resource's hints are formed.
 func (m *deviceManager) nodesOf(d *deviceResource) []int {
 	if !m.onlyNodes {
 		return m.nodes
@@ -156,8 +156,8 @@ func (m *deviceManager) nodesOf(d *deviceResource) []int {
 	return out
 }
 
-// hints adds the sets of NUMA nodes near enough devices. Devices of an init container have to
-// be reused, so that a set has to contain all of them.
+// hints adds the sets of NUMA nodes near enough devices. An init container's devices must be
+// reused, so each set contains all of them.
 func (d *deviceResource) hints(a *Answer, nodes []int, free, again []string, number int) {
 	least := len(nodes)
 	subsets(nodes, func(set Mask) {
@@ -216,9 +216,9 @@ func nodeText(class Mask) string {
 	return "nodes " + class.String()
 }
 
-// give allocates devices of a resource: first those of init containers, then those near the
-// NUMA nodes of the hint, then others. pick chooses among classes; certain reports whether only
-// these devices are possible.
+// give allocates devices of a resource: first those of init containers, then those near the hint's
+// NUMA nodes, then others. pick chooses among classes. certain reports whether no other devices are
+// possible.
 func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hint Alignment, pick func(of []string, number int, class map[string]Mask) []string) (got []string, certain bool, err error) {
 	d := m.resources[name]
 	refuse := func(format string, args ...any) ([]string, bool, error) {
@@ -263,18 +263,18 @@ func (m *deviceManager) give(name string, number int, taken, reuse deviceSet, hi
 	return got, certain, nil
 }
 
-// maxOutcomes bounds the number of explored choices of devices.
+// maxOutcomes limits the explored choices of devices.
 const maxOutcomes = 256
 
-// choices enumerates the results of choices that cannot be known. A prediction asks at each
-// choice; it is repeated until every combination of answers has been given.
+// choices enumerates the results of unpredictable choices. The prediction is repeated until every
+// combination of choices was made.
 type choices struct {
-	made  []int // the answers of this round
+	made  []int // choices of this round
 	sizes []int
 	at    int
 }
 
-// one returns the answer to a choice among n.
+// one returns this round's choice among n.
 func (c *choices) one(n int) int {
 	if n < 2 {
 		return 0
@@ -286,7 +286,7 @@ func (c *choices) one(n int) int {
 	return c.made[c.at-1]
 }
 
-// next sets the answers of the next round. It returns false if none exists.
+// next prepares the next round. It returns false after the last one.
 func (c *choices) next() bool {
 	c.at = 0
 	for len(c.made) > 0 {
@@ -299,11 +299,10 @@ func (c *choices) next() bool {
 	return false
 }
 
-// first returns the first devices, if the choice does not matter.
+// first returns the first devices; it is used if the choice does not matter.
 func first(of []string, number int, _ map[string]Mask) []string { return of[:number] }
 
-// devices chooses a number of devices. Within a class it takes the first: the others are
-// equivalent.
+// devices chooses devices. Within a class it takes the first, because the others are equivalent.
 func (c *choices) devices(of []string, number int, class map[string]Mask) []string {
 	var order []Mask
 	byClass := map[Mask][]string{}
@@ -318,7 +317,7 @@ func (c *choices) devices(of []string, number int, class map[string]Mask) []stri
 	for _, k := range order {
 		list := byClass[k]
 		behind -= len(list)
-		least := max(0, left-behind) // what the classes behind cannot give
+		least := max(0, left-behind) // minimum, because later classes have too few
 		most := min(left, len(list))
 		n := most - c.one(most-least+1)
 		out = append(out, list[:n]...)

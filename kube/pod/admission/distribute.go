@@ -10,16 +10,16 @@ import (
 )
 
 var (
-	// errLoop means that the kubelet loops forever.
+	// errLoop means that the kubelet would loop forever.
 	errLoop = errors.New("this kubelet version would loop forever distributing CPUs over NUMA nodes")
-	// errAccount means that the kubelet ends with a wrong number of CPUs.
+	// errAccount means that the kubelet would get a wrong number of CPUs.
 	errAccount = errors.New("this kubelet version would miscount CPUs distributing them over NUMA nodes")
 )
 
 // distribute takes CPUs evenly from the fewest possible NUMA nodes (KEP-2902,
-// distribute-cpus-across-numa), in groups: single CPUs, or whole cores. It chooses the set of
-// nodes that leaves the free CPUs of all nodes most balanced; with align-by-socket, from
-// Kubernetes 1.37 on, sets of one socket take precedence.
+// distribute-cpus-across-numa), in groups of single CPUs or whole cores. It chooses the set of
+// nodes that leaves the most balanced numbers of free CPUs. With align-by-socket from Kubernetes
+// 1.37 on, sets within one socket take precedence.
 func (t *topology) distribute(free unit.CPUSet, number int, o cpuOptions) (unit.CPUSet, error) {
 	group := 1
 	if o.fullCores {
@@ -52,23 +52,22 @@ func (t *topology) distribute(free unit.CPUSet, number int, o cpuOptions) (unit.
 // groups returns the number of groups for a number of CPUs.
 func groups(number, size int) int { return (number-1)/size + 1 }
 
-// fewestNodes returns the number of NUMA nodes that the request would need if all CPUs were
-// free.
+// fewestNodes returns the number of NUMA nodes that the request would need on an empty machine.
 func (a *taking) fewestNodes(group int) int {
 	perNode := (groups(a.t.all.Len(), group)-1)/len(a.t.nodes) + 1
 	return (groups(a.needed, group)-1)/perNode + 1
 }
 
-// spreading is the search for a set of nodes of one size.
+// spreading is the search for a set of a given number of nodes.
 type spreading struct {
 	a             *taking
 	nodes         []int
 	number, group int
 
-	balance   float64 // of the best set so far: the less the better
+	balance   float64 // deviation of the best set so far; lower is better
 	chosen    []int
-	remainder []int // those of the chosen that give a group more
-	oneSocket bool  // the chosen are of one socket; looked at where oneSocketFirst
+	remainder []int // chosen nodes that give one group more
+	oneSocket bool  // the chosen nodes share one socket; used with oneSocketFirst
 	err       error
 }
 
@@ -79,7 +78,8 @@ func (s *spreading) oneSocketFirst() bool {
 	return s.a.options.bySocket && s.a.options.release >= socketFirst
 }
 
-// share returns the number of CPUs from each node of a set; if capped, no more than each has.
+// share returns the number of CPUs to take from each node of a set; if capped, at most what each
+// has.
 func (s *spreading) share(set []int, capped bool) int {
 	share := s.number / len(set) / s.group * s.group
 	if capped {
@@ -90,11 +90,10 @@ func (s *spreading) share(set []int, capped bool) int {
 	return share
 }
 
-// consider evaluates a set of nodes. It returns false to end the search.
+// consider evaluates a set of nodes; false ends the search.
 //
-// The sets that it keeps are slices that combinations continues to write to, as in the kubelet:
-// with four or more nodes, the last kept node may differ from the evaluated one. That is a
-// defect (the slices would have to be copied), but it decides which CPUs a container gets.
+// It reproduces a defect of the kubelet, which keeps sets without copying them while combinations
+// overwrites them: with four or more nodes, the last kept node may differ from the evaluated one.
 func (s *spreading) consider(set []int) bool {
 	if s.balance == 0 && (s.oneSocket || !s.oneSocketFirst()) || s.err != nil {
 		return false
@@ -166,8 +165,7 @@ func (s *spreading) keep(balance float64, set, remainder []int) {
 	}
 }
 
-// handOut takes the rest from some nodes, a group from each in turn. It returns nil if they
-// have too few.
+// handOut takes the remaining groups from some nodes in turn; nil if they have too few CPUs.
 func (s *spreading) handOut(after map[int]int, some []int, left int) (map[int]int, error) {
 	sum := 0
 	for _, n := range some {
@@ -198,7 +196,7 @@ func (s *spreading) handOut(after map[int]int, some []int, left int) (map[int]in
 func (s *spreading) fill() (unit.CPUSet, error) {
 	a := s.a
 	from := func(node, number int) {
-		// Too few give none: the kubelet ignores the error.
+		// The kubelet ignores the error for too few CPUs.
 		cpus, _ := a.t.pack(a.free.Intersect(a.t.nodes[node]), number, a.options)
 		a.add(cpus)
 	}
@@ -227,8 +225,8 @@ func (s *spreading) fill() (unit.CPUSet, error) {
 	return a.got, nil
 }
 
-// deviation returns the standard deviation of the values, rounded to three digits, as is the
-// mean in it.
+// deviation returns the standard deviation of values; both it and its mean are rounded to three
+// digits.
 func deviation(values map[int]int) float64 {
 	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
 	n := float64(len(values))
@@ -244,8 +242,8 @@ func deviation(values map[int]int) float64 {
 	return round(math.Sqrt(squares / n))
 }
 
-// combinations calls f with each choice of size members of a list, in order, until it returns
-// false. The argument of f shares its memory with other choices: see consider.
+// combinations calls f with every choice of size members of a list, in order, until f returns
+// false. All choices share one slice, see consider.
 func combinations(list []int, size int, f func([]int) bool) {
 	if size < 1 {
 		return

@@ -1,17 +1,17 @@
-// Package admission predicts what a kubelet does with a pod on a node: the hints that its
-// device, CPU and memory managers give the topology manager, how these are merged, whether the
-// pod is admitted, and which CPUs, memory and devices each container gets.
+// Package admission predicts what a kubelet does with a pod on a node: the hints that its device,
+// CPU and memory managers give the topology manager, how these are merged, whether the pod is
+// admitted, and which CPUs, memory and devices each container gets.
 //
 // The rules are those of the kubelet's own release, Kubernetes 1.29 to 1.37, read from
-// k8s.io/kubernetes (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and compared with
-// those packages in test/admission. release.go lists the changes by release. If a defect of a
-// release decides a pod's fate, the prediction reproduces and reports it.
+// k8s.io/kubernetes (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and compared with those
+// packages in test/admission. release.go lists the changes by release. If a defect of a release
+// decides a pod's fate, the prediction reproduces and reports it.
 //
-// Everything here is a function of plain values: package podfile reads pods, package state the
-// files of the managers, package explain prints the result.
+// The package computes on plain values. Package podfile reads pods, package state the managers'
+// files, and kube/pod prints the result.
 package admission
 
-// limits is what a prediction does not cover, for every document.
+// limits lists what predictions do not cover.
 var limits = []string{
 	"it applies to the recorded state of the node; another pod may be admitted first",
 	"the scheduler's pod affinity, topology spread and volumes are not considered",

@@ -14,12 +14,12 @@ type Document struct {
 	Schema string `json:"schema"`
 	// Kubernetes is the version whose rules were applied; "" for a kubelet that is too old.
 	Kubernetes string `json:"kubernetes"`
-	// Newer is the kubelet's release if it is newer than all whose rules are known.
+	// Newer is the kubelet's release if it is newer than all known rules.
 	Newer    string   `json:"newer_kubernetes,omitempty"`
 	Node     string   `json:"node"`
 	Pod      PodName  `json:"pod"`
 	Policies Policies `json:"policies"`
-	// Verdict is the result for the pod. Kubelet is the kubelet's verdict if the scheduler does
+	// Verdict is the result for the pod. Kubelet is the kubelet's verdict if the scheduler would
 	// not choose the node.
 	Verdict  Verdict    `json:"verdict"`
 	Kubelet  *Verdict   `json:"kubelet_verdict,omitempty"`
@@ -31,11 +31,11 @@ type Document struct {
 	Advice   []Advice   `json:"advice"`
 	Notes    []string   `json:"notes"`
 	Limits   []string   `json:"limits"`
-	// Sources are where the node was read, Assumed the assumptions about unknown values.
+	// Sources are the sources of the node's data, Assumed the assumptions for unknown values.
 	Sources []Source `json:"sources"`
 	Assumed []string `json:"assumed"`
-	// Weights are the predicted CPU weights of the pod's groups, its own first, on cgroup version
-	// 2, by software version.
+	// Weights are the predicted CPU weights of the pod's control groups, its own first, by software
+	// version; only for cgroup v2.
 	Weights []WeightDoc `json:"cpu_weights"`
 }
 
@@ -56,20 +56,20 @@ type Policies struct {
 	MemoryManager          string            `json:"memory_manager"`
 }
 
-// Course is one possible course of the admission.
+// Course is one possible sequence of allocations.
 type Course struct {
 	Verdict    Verdict           `json:"verdict"`
 	Pod        *AlignmentDoc     `json:"pod"`
 	Containers []ContainerCourse `json:"containers"`
-	// Shared are the remaining CPUs of the shared pool, as a list.
+	// Shared are the shared pool's remaining CPUs, as a list.
 	Shared string `json:"shared_cpus"`
 }
 
-// ContainerCourse is what a container gets.
+// ContainerCourse is what one container gets.
 type ContainerCourse struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	// Exclusive reports whether it gets exclusive CPUs; Why is the reason.
+	// Exclusive reports whether the container gets exclusive CPUs; Why is the reason.
 	Exclusive bool          `json:"exclusive"`
 	Why       string        `json:"why"`
 	Alignment *AlignmentDoc `json:"alignment"`
@@ -91,14 +91,14 @@ type BlockDoc struct {
 type DevicesDoc struct {
 	Resource string   `json:"resource"`
 	Devices  []string `json:"devices"`
-	// Certain reports whether only these devices are possible.
+	// Certain reports whether no other devices are possible.
 	Certain bool `json:"certain"`
 }
 
 // AlignmentDoc is the topology manager's merge of the hints.
 type AlignmentDoc struct {
 	Answers []AnswerDoc `json:"answers"`
-	// Nodes are the NUMA nodes for the resources; null means any.
+	// Nodes are the NUMA nodes for the resources; null means any nodes.
 	Nodes     []int `json:"numa_nodes"`
 	Preferred bool  `json:"preferred"`
 	Admit     bool  `json:"admit"`
@@ -113,7 +113,7 @@ type AnswerDoc struct {
 	// Opinion is any (every set of nodes is suitable), none (no set is) or hints.
 	Opinion string    `json:"opinion"`
 	Hints   []HintDoc `json:"hints"`
-	// HintsCount is the number of hints, of which at most 300 are listed.
+	// HintsCount is the number of hints; at most maxHints of them are listed.
 	HintsCount int    `json:"hints_count"`
 	Why        string `json:"why"`
 }
@@ -124,7 +124,7 @@ type HintDoc struct {
 	Preferred bool  `json:"preferred"`
 }
 
-// maxHints bounds the number of listed hints of a resource: all of eight nodes.
+// maxHints limits the listed hints of a resource; it suffices for eight NUMA nodes.
 const maxHints = 300
 
 // Document returns the document of a prediction.
@@ -215,8 +215,8 @@ func options(m map[string]string) map[string]string {
 	return m
 }
 
-// slowMerge is the number of combinations of hints above which the kubelet takes longer than
-// about a second.
+// slowMerge is the number of combinations of hints for which the kubelet needs more than about one
+// second.
 const slowMerge = 2e6
 
 // note adds notes to the verdict.
@@ -279,7 +279,7 @@ func (p *Prediction) note() {
 	}
 }
 
-// alignments returns the alignments of the pod and of its containers.
+// alignments returns the alignments of the pod or of its containers.
 func (o *Outcome) alignments() []*Alignment {
 	var out []*Alignment
 	if o.Pod != nil {

@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// Providers of hints, in the order in which the kubelet calls them.
+// Providers of hints, in the kubelet's calling order.
 const (
 	deviceProvider = "device manager"
 	cpuProvider    = "CPU manager"
 	memoryProvider = "memory manager"
 )
 
-// Hint is a set of NUMA nodes from which a resource could come.
+// Hint is a set of NUMA nodes that can provide a resource.
 type Hint struct {
 	Nodes Mask
-	// Preferred reports whether fewer nodes could never suffice.
+	// Preferred reports whether no smaller set could ever suffice.
 	Preferred bool
 }
 
-// Answer is a provider's answer for one resource.
+// Answer is one provider's answer for one resource.
 type Answer struct {
 	Provider string
-	// Resource is empty if the provider has no answer at all.
+	// Resource is "" if the provider has no answer.
 	Resource string
 	// Any means that every set of nodes is suitable, None that no set is.
 	Any, None bool
-	// Hints are the suitable sets, if neither Any nor None is set.
+	// Hints are the suitable sets, unless Any or None is set.
 	Hints []Hint
 	// Why explains the answer.
 	Why string
@@ -36,7 +36,7 @@ type Answer struct {
 // Alignment is the topology manager's decision on the answers.
 type Alignment struct {
 	Answers []Answer
-	// Any reports whether the resources may come from any node; otherwise they come from Nodes.
+	// Any means that the resources may come from any node; otherwise they come from Nodes.
 	Any       bool
 	Nodes     Mask
 	Preferred bool
@@ -46,7 +46,7 @@ type Alignment struct {
 	Combinations float64
 }
 
-// topologyManager is the policy that merges hints.
+// topologyManager merges hints by its policy.
 type topologyManager struct {
 	policy, scope string
 	options       topologyOptions
@@ -55,7 +55,8 @@ type topologyManager struct {
 	distances     map[int][]uint64
 }
 
-// newTopologyManager starts the manager as the kubelet does, or returns why it does not start.
+// newTopologyManager starts the topology manager like the kubelet; the error says why the kubelet
+// does not start.
 func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 	t := topologyManager{policy: s.TopologyManagerPolicy, scope: s.TopologyManagerScope, nodes: in.Node.nodeIDs(), distances: map[int][]uint64{}}
 	t.all = maskOf(t.nodes...)
@@ -68,7 +69,7 @@ func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 		return t, fmt.Errorf("topologyManagerScope %q: want container or pod", t.scope)
 	}
 	if t.policy == PolicyNone {
-		return t, nil // its options are not looked at
+		return t, nil // its options are ignored
 	}
 	var err error
 	if t.options, err = s.topologyOptions(); err != nil {
@@ -86,19 +87,18 @@ func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 	return t, nil
 }
 
-// align merges answers and decides. All sets in the answers are sets of the machine's nodes.
+// align merges answers and decides. All sets contain only the machine's nodes.
 //
-// The kubelet tries every combination of one hint per resource: the nodes that all have in
-// common, preferred if every hint is preferred and all name the same nodes. The best result by
-// a total order counts. Here the results are found without the combinations: a preferred one is
-// a set that every resource prefers; the others are the intersections of hints, which
-// intersections returns.
+// The kubelet tries every combination of one hint per resource. Its result is the nodes common to
+// all hints, preferred if all hints are preferred and equal. The best result by a total order
+// applies. align finds the same result without trying all combinations: a preferred result is a set
+// that every resource prefers, and intersections returns the others.
 func (t *topologyManager) align(answers []Answer) Alignment {
 	out := Alignment{Answers: answers, Any: true, Admit: true, Combinations: 1}
 	if t.policy == PolicyNone {
 		return out
 	}
-	lists := make([][]Hint, 0, len(answers)) // of those who name nodes
+	lists := make([][]Hint, 0, len(answers)) // only answers that name nodes
 	opinions, impossible := 0, false
 	for _, a := range answers {
 		hints := a.Hints
@@ -122,24 +122,24 @@ func (t *topologyManager) align(answers []Answer) Alignment {
 		out.Any, out.Nodes, out.Preferred = false, t.all, true
 	}
 	if t.policy == PolicySingleNUMANode && out.Nodes == t.all {
-		out.Any = true // also on a machine with one node
+		out.Any = true // even on a machine with one node
 	}
 	out.Admit = t.policy == PolicyBestEffort || out.Preferred
 	return out
 }
 
-// best returns the merged hint of at least one resource with an opinion.
+// best returns the merged hint if at least one resource has hints.
 func (t *topologyManager) best(lists [][]Hint, impossible bool) (anywhere bool, nodes Mask, preferred bool) {
 	if t.policy == PolicySingleNUMANode && impossible || slices.ContainsFunc(lists, func(l []Hint) bool { return len(l) == 0 }) {
-		return false, t.all, false // no combination at all
+		return false, t.all, false // no combination exists
 	}
 	if !impossible && len(lists) > 0 {
 		if m, ok := t.least(inEvery(lists)); ok {
 			return false, m, true
 		}
 	}
-	// Among sets that are not preferred, the best has as many nodes as the resource that needs
-	// most, or else is the closest below that.
+	// Among sets that are not preferred, the best has as many nodes as the neediest resource, or
+	// the next lower number.
 	most := 0
 	for _, list := range lists {
 		narrowest := slices.MinFunc(list, func(a, b Hint) int { return cmp.Compare(a.Nodes.Count(), b.Nodes.Count()) })
@@ -173,7 +173,7 @@ func inEvery(lists [][]Hint) []Mask {
 	votes := map[Mask]int{}
 	for i, list := range lists {
 		for _, h := range list {
-			if h.Preferred && votes[h.Nodes] == i { // a list names a set once
+			if h.Preferred && votes[h.Nodes] == i { // each list contains a set only once
 				votes[h.Nodes] = i + 1
 			}
 		}
@@ -187,8 +187,8 @@ func inEvery(lists [][]Hint) []Mask {
 	return out
 }
 
-// least returns the set that the policy prefers: the fewest nodes; among equals those with the
-// lowest numbers, or with prefer-closest-numa-nodes those nearest to each other.
+// least returns the set that the policy prefers: the one with the fewest nodes; among equals the
+// one with the lowest numbers or, with prefer-closest-numa-nodes, the smallest mean distance.
 func (t *topologyManager) least(masks []Mask) (Mask, bool) {
 	if len(masks) == 0 {
 		return 0, false
@@ -206,7 +206,7 @@ func (t *topologyManager) least(masks []Mask) (Mask, bool) {
 	}), true
 }
 
-// distance returns the mean distance between the nodes of a set, themselves included.
+// distance returns the mean distance between a set's nodes, including each to itself.
 func (t *topologyManager) distance(m Mask) float64 {
 	nodes := m.Nodes()
 	var sum float64
@@ -218,9 +218,9 @@ func (t *topologyManager) distance(m Mask) float64 {
 	return sum / float64(len(nodes)*len(nodes))
 }
 
-// intersections returns the sets that are the intersection of one hint of each list; without
-// lists, all nodes. The number of combinations within each set is the product of the lists'
-// numbers of supersets, as for polynomials (a zeta transform over supersets).
+// intersections returns all sets that are the intersection of one hint from each list; without
+// lists, all nodes. It counts the combinations within each set as the product of the lists' numbers
+// of supersets (a zeta transform over supersets).
 func (t *topologyManager) intersections(lists [][]Hint) []Mask {
 	n := len(t.nodes)
 	size := 1 << n
@@ -235,7 +235,7 @@ func (t *topologyManager) intersections(lists [][]Hint) []Mask {
 		}
 		return p
 	}
-	reached := make([]uint64, size) // 1: the set is an intersection so far
+	reached := make([]uint64, size) // 1 if the set is an intersection of the lists so far
 	reached[size-1] = 1
 	for _, list := range lists {
 		next := make([]uint64, size)
@@ -268,7 +268,7 @@ func (t *topologyManager) intersections(lists [][]Hint) []Mask {
 	return out
 }
 
-// supersets combines each set's value with those of its supersets, node by node.
+// supersets combines each set's value with those of all its supersets.
 func supersets(values []uint64, nodes int, combine func(set, with uint64) uint64) {
 	for i := range nodes {
 		for s := range values {

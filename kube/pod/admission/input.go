@@ -14,37 +14,36 @@ const (
 	CPU              = "cpu"
 	Memory           = "memory"
 	EphemeralStorage = "ephemeral-storage"
-	hugePages        = "hugepages-" // and a size
+	hugePages        = "hugepages-" // a size follows
 )
 
-// Resources are amounts by the name of the resource.
+// Resources are amounts by resource name.
 type Resources map[string]resource.Quantity
 
 // Input is the input of a prediction.
 type Input struct {
 	Node     Node
 	Settings Settings
-	// State is what the managers have assigned to containers.
+	// State holds what the managers have assigned to containers.
 	State State
-	// Devices are the devices of the registered device plug-ins.
+	// Devices are the devices of registered device plug-ins.
 	Devices []DeviceResource
-	// Capacity is for the last check, for room on the node; nil skips it.
+	// Capacity is used for the kubelet's last check, room on the node; nil skips it.
 	Capacity *Capacity
-	// Place is for the check whether the pod may run on the node; nil if unknown.
+	// Place is used to check whether the pod may run on the node; nil if unknown.
 	Place *Place
-	// CgroupV1 reports whether CPU shares are in control groups of version 1, which have no
-	// weights.
+	// CgroupV1 reports whether the node uses cgroup v1, which has no CPU weights.
 	CgroupV1 bool
 	Pod      Pod
-	// Sources and Assumed are for the document: where the input was read, and the assumptions
-	// about unknown values.
+	// Sources and Assumed are for the document: the input's sources, and assumptions for unknown
+	// values.
 	Sources []Source
 	Assumed []string
 
-	built *topology // of Node, once it is asked for
+	built *topology // topology of Node, built on first use
 }
 
-// Source names where something was read.
+// Source names the source of a part of the input.
 type Source struct {
 	What string `json:"what"`
 	From string `json:"from"`
@@ -70,26 +69,26 @@ type Node struct {
 type Processor struct {
 	// ID is the kernel's number of the CPU, below unit.MaxCPUs.
 	ID int
-	// Core is the number of its core, which is unique within a socket and NUMA node
+	// Core is the number of the CPU's core, unique within a socket and NUMA node
 	// (/sys/devices/system/cpu/cpuN/topology/core_id).
 	Core int
-	// Socket is the number of its package (physical_package_id).
+	// Socket is the number of the CPU's package (physical_package_id).
 	Socket int
-	// NUMA is the number of its node.
+	// NUMA is the number of the CPU's NUMA node.
 	NUMA int
-	// Uncore is the number of its level 3 cache (cache/index3/id), or -1 if the cache is unknown
-	// or shared by exactly the CPUs of its NUMA node: then the socket counts as its cache
+	// Uncore is the number of the CPU's level 3 cache (cache/index3/id). It is -1 if the cache is
+	// unknown, or shared by exactly the CPUs of a NUMA node: then the socket counts as the cache
 	// (cAdvisor, utils/sysinfo, addCacheInfo).
 	Uncore int
 }
 
 // NUMANode is a NUMA node.
 type NUMANode struct {
-	// ID is its number, 0 to 63.
+	// ID is the NUMA node's number, 0 to 63.
 	ID int
-	// MemoryBytes is all its memory (MemTotal of its meminfo), huge pages included.
+	// MemoryBytes is the node's whole memory including huge pages (MemTotal of its meminfo).
 	MemoryBytes uint64
-	// HugePages are the kernel's pools, including empty ones.
+	// HugePages are the kernel's pools on the node, including empty ones.
 	HugePages []HugePages
 	// Distances are the distances to nodes 0, 1, ... (/sys/devices/system/node/nodeN/distance).
 	Distances []uint64
@@ -129,8 +128,9 @@ type Settings struct {
 	KubeReserved, SystemReserved Resources
 	// EvictionHardMemoryBytes is memory.available of evictionHard in bytes: 100Mi by default.
 	EvictionHardMemoryBytes uint64
-	// FeatureGates are the configured gates; relevant here are CPUManagerPolicyAlphaOptions,
-	// CPUManagerPolicyBetaOptions, TopologyManagerPolicyBetaOptions and those of unmodeled.
+	// FeatureGates are the configured gates. Those that affect admission are
+	// CPUManagerPolicyAlphaOptions, CPUManagerPolicyBetaOptions, TopologyManagerPolicyBetaOptions
+	// and those of unmodeled.
 	FeatureGates map[string]bool
 }
 
@@ -140,37 +140,34 @@ type MemoryReservation struct {
 	Limits   Resources
 }
 
-// State is what the managers have assigned to containers. A nil part has no file yet, as before
-// the first start of a kubelet.
+// State holds what the managers have assigned to containers. A nil part has no state file yet, as
+// before a kubelet's first start.
 type State struct {
 	CPU    *CPUState
 	Memory *MemoryState
-	// Running reports whether a kubelet runs with this state and these settings. The state is then
-	// used as it is; otherwise it has to pass the checks of a start.
+	// Running reports whether a kubelet runs with this state and these settings. Otherwise the
+	// state must pass the checks of a start.
 	Running bool
-	// Active are the pods known to the kubelet, with their containers. The managers release the
-	// resources of other containers before they assign any. If nil, the pods are unknown, and
-	// everything held counts.
+	// Active are the pods and containers known to the kubelet. Managers release other containers'
+	// resources before they assign any. nil means unknown; then everything that is held counts.
 	Active []ActivePod
 }
 
 // ActivePod is a pod on the node that has not ended.
 type ActivePod struct {
 	UID        string
-	Name       string // for people
+	Name       string // display name
 	Containers []string
 }
 
 // CPUState is the content of cpu_manager_state.
 type CPUState struct {
 	Policy string
-	// Default is the shared pool, the reserved CPUs included (unless they are strictly
-	// reserved).
+	// Default is the shared pool, including reserved CPUs unless these are strictly reserved.
 	Default unit.CPUSet
 	// Entries are the exclusive CPUs by pod (UID) and container.
 	Entries map[string]map[string]unit.CPUSet
-	// Pods are the CPUs of pods as a whole, by UID: a kubelet with the feature gate
-	// PodLevelResourceManagers holds some.
+	// Pods are the CPUs of pods as a whole, by UID, with the feature gate PodLevelResourceManagers.
 	Pods map[string]unit.CPUSet
 }
 
@@ -188,9 +185,9 @@ type MemoryState struct {
 type MemoryNode struct {
 	// Assignments counts the blocks on this node.
 	Assignments int
-	// Tables are the accounts by resource: memory, hugepages-2Mi.
+	// Tables are the accounts by resource, such as memory or hugepages-2Mi.
 	Tables map[string]*MemoryTable
-	// Group is the set of nodes that this node is used with, including itself.
+	// Group is the set of nodes with which this node is used, including itself.
 	Group Mask
 }
 
@@ -199,7 +196,7 @@ type MemoryTable struct {
 	TotalBytes, SystemReservedBytes, AllocatableBytes, ReservedBytes, FreeBytes uint64
 }
 
-// MemoryBlock is an amount of a resource that a container has.
+// MemoryBlock is an amount of a resource that a container holds.
 type MemoryBlock struct {
 	Nodes Mask
 	// Resource is memory or hugepages-SIZE.
@@ -207,8 +204,8 @@ type MemoryBlock struct {
 	SizeBytes uint64
 }
 
-// DeviceResource is a resource of a device plug-in with its devices. If several plug-ins serve
-// it, the kubelet has the devices of the one that reported last.
+// DeviceResource is a device plug-in's resource with its devices. If several plug-ins serve it, the
+// kubelet uses the devices of the last one that reported.
 type DeviceResource struct {
 	// Name is the name of the resource: example.com/nic.
 	Name    string
@@ -218,27 +215,26 @@ type DeviceResource struct {
 // Device is a device of a plug-in.
 type Device struct {
 	ID string
-	// NUMA are its NUMA nodes; none if the plug-in reports none.
+	// NUMA are the device's NUMA nodes, or nil if the plug-in reports none.
 	NUMA      []int
 	Unhealthy bool
-	// Used reports whether a container has it.
+	// Used reports whether a container holds the device.
 	Used bool
 }
 
-// Capacity is the room that a node has.
+// Capacity is a node's room for pods.
 type Capacity struct {
-	// Allocatable is status.allocatable of the node, pods included.
+	// Allocatable is the node's status.allocatable, including pods.
 	Allocatable Resources
-	// Requested is the sum of the requests of its pods, and Pods their number.
+	// Requested is the sum of the requests of the node's pods, Pods their number.
 	Requested Resources
 	Pods      int
 }
 
-// maxNUMANodes is the maximum number of NUMA nodes for which all sets are enumerated: there are
-// 2^n.
+// maxNUMANodes is the maximum number of NUMA nodes, because all 2^n sets are enumerated.
 const maxNUMANodes = 16
 
-// Check returns an error for an impossible node.
+// Check returns an error for inconsistent data of a node.
 func (n *Node) Check() error {
 	if len(n.CPUs) == 0 {
 		return fmt.Errorf("no CPUs in the node's topology")

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// ownCPUs returns the number of exclusive CPUs of a container, and why.
+// ownCPUs returns a container's number of exclusive CPUs, and the reason.
 func (a *admission) ownCPUs(c *Container) (int, string) {
 	if !a.cpu.static {
 		return 0, "cpuManagerPolicy is none: all containers run on all CPUs"
@@ -32,7 +32,7 @@ func (a *admission) ask(c *Container) ([]Answer, error) {
 	return a.withMemory(answers, want, err)
 }
 
-// askForPod returns the hints for the pod as a whole.
+// askForPod returns the hints of all managers for the pod as a whole.
 func (a *admission) askForPod() ([]Answer, error) {
 	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(a.pod.sum(limitsOf)), a.taken, nil)
 	if number, why := a.podCPUs(); number > 0 {
@@ -57,7 +57,8 @@ func (a *admission) withMemory(answers []Answer, want memoryRequest, err error) 
 	return append(answers, a.memory.answers(want, a.reuseMemory)...), nil
 }
 
-// podCPUs returns the number of exclusive CPUs that the pod's containers need at once.
+// podCPUs returns the number of exclusive CPUs that the pod's containers need together, and the
+// reason.
 func (a *admission) podCPUs() (int, string) {
 	starting, sidecars, running := 0, 0, 0
 	for i := range a.pod.Init {
@@ -92,7 +93,7 @@ func (a *admission) noMemory() string {
 	return ""
 }
 
-// unknownMemory returns an error for a size of huge pages that the node lacks.
+// unknownMemory returns an error for a huge page size that the node lacks.
 func (a *admission) unknownMemory(want memoryRequest) error {
 	name := a.memory.missing(want)
 	if name == "" {
@@ -136,8 +137,8 @@ func (a *admission) notAligned(al Alignment) error {
 	return &refusal{ReasonTopology, lead + "; " + strings.Join(parts, "; ")}
 }
 
-// pickDevices returns the function that chooses devices of a resource for a container. The
-// choice matters if a later container is aligned with devices of the same resource.
+// pickDevices returns the function that chooses a container's devices of a resource. The choice
+// matters if a later container is aligned with devices of the same resource.
 func (a *admission) pickDevices(c *Container, resource string) func([]string, int, map[string]Mask) []string {
 	if a.topology.policy == PolicyNone || a.topology.scope == ScopePod {
 		return first
@@ -168,7 +169,7 @@ func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome
 			continue
 		}
 		a.taken[name] = a.taken[name].with(got)
-		a.unsure[name] = a.unsure[name] || !certain // and so are those who come after
+		a.unsure[name] = a.unsure[name] || !certain // later devices are uncertain too
 		to.Devices = append(to.Devices, GivenDevices{Resource: name, IDs: got, Certain: !a.unsure[name]})
 	}
 	for _, d := range to.Devices {
@@ -182,7 +183,7 @@ func (a *admission) giveDevices(c *Container, al Alignment, to *ContainerOutcome
 	return nil
 }
 
-// giveCPUs allocates the CPUs of a container. CPUs of init containers are reused; sidecars and
+// giveCPUs allocates a container's CPUs. CPUs of init containers are reused; sidecars and
 // containers keep theirs.
 func (a *admission) giveCPUs(c *Container, al Alignment, to *ContainerOutcome) error {
 	if to.WholeCPUs == 0 {

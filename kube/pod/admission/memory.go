@@ -14,9 +14,9 @@ type memoryManager struct {
 	release Release
 	// nodes are the present accounts.
 	nodes memoryAccounts
-	// restart is the reason that the kubelet would not restart.
+	// restart is why the kubelet would not start again, or nil.
 	restart error
-	// chance is the reason that the kubelet may not start.
+	// chance is why the kubelet may not start, or nil.
 	chance error
 }
 
@@ -38,7 +38,8 @@ func (a memoryAccounts) clone() memoryAccounts {
 
 func (a memoryAccounts) ids() []int { return slices.Sorted(maps.Keys(a)) }
 
-// startMemoryManager starts the manager as the kubelet does, or returns why it does not start.
+// startMemoryManager starts the memory manager like the kubelet; the error says why the kubelet
+// does not start.
 func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	switch s.MemoryManagerPolicy {
 	case MemoryPolicyNone:
@@ -70,7 +71,7 @@ func startMemoryManager(in *Input, s Settings) (*memoryManager, error) {
 	return m, nil
 }
 
-// coveredBy reports whether b has all nodes and resources of a.
+// coveredBy reports whether b contains all nodes and resources of a.
 func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
 	for id, n := range a {
 		for name := range n.Tables {
@@ -82,7 +83,8 @@ func (a memoryAccounts) coveredBy(b memoryAccounts) bool {
 	return len(a) == len(b)
 }
 
-// memoryNeeds returns what the memory manager's policy Static refuses on any machine.
+// memoryNeeds returns an error for settings that the memory manager's policy Static rejects on any
+// machine.
 func (s Settings) memoryNeeds() error {
 	sums := map[string]*amount{Memory: {}}
 	for _, r := range s.ReservedMemory {
@@ -166,7 +168,7 @@ func emptyAccounts(n *Node, reserved map[int]map[string]uint64) (memoryAccounts,
 	return out, nil
 }
 
-// load loads the state file, if it matches the machine and the settings.
+// load loads the state file; the error says how it contradicts the machine or the settings.
 func (m *memoryManager) load(st *MemoryState) error {
 	const remedy = ": drain the node and remove memory_manager_state"
 	if st == nil {
@@ -216,10 +218,10 @@ func (m *memoryManager) load(st *MemoryState) error {
 // holder is a container that holds memory.
 type holder struct{ pod, container string }
 
-// orders returns the orders in which a kubelet may add up the containers' blocks: one, because
-// they make no difference, unless a NUMA node is in two groups. Then it returns a fixed sample
-// of the orders of Go's maps: the last block of a node decides its group (validateState, 1.29
-// to 1.37). Kubelets before 1.32 wrote such files often; 1.33.13 was seen to write one, too.
+// orders returns the orders in which a kubelet may add up the containers' blocks. Normally the
+// order does not matter, and it returns one. If a NUMA node is in two groups, its last block
+// decides its group (validateState, 1.29 to 1.37), so orders returns a fixed sample of Go's random
+// map orders. Kubelets before 1.32 often wrote such files; 1.33.13 wrote one, too.
 func (st *MemoryState) orders() [][]holder {
 	var all [][]holder
 	number := 1
@@ -263,8 +265,8 @@ func (st *MemoryState) overlaps() bool {
 	return false
 }
 
-// assign assigns a block: it counts one use of every node of it, in this group, and takes the
-// size from its nodes in order, as much as each has.
+// assign assigns a block to its nodes: it counts one use of every node, sets their group, and takes
+// the size from them in order, as much as each has.
 func (a memoryAccounts) assign(b MemoryBlock) {
 	rest := b.SizeBytes
 	for _, id := range b.Nodes.Nodes() {
@@ -298,8 +300,8 @@ func (a memoryAccounts) release(b MemoryBlock) {
 	}
 }
 
-// same compares accounts as the kubelet does at its start: from groupsChecked on, the free and
-// reserved memory of a group only as a whole.
+// same returns an error if accounts differ in the way that a starting kubelet checks: from
+// groupsChecked on, a group's free and reserved memory is compared only in total.
 func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 	if !slices.Equal(a.ids(), b.ids()) {
 		return fmt.Errorf("NUMA nodes %v, in the file %v", a.ids(), b.ids())

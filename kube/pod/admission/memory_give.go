@@ -30,8 +30,8 @@ func memoryOf(c *Container) (memoryRequest, error) {
 	return out, nil
 }
 
-// memoryOfPod returns what a pod needs at once, only for resources requested by a container
-// that is not an init container.
+// memoryOfPod returns the memory that a pod's containers need together. It includes only resources
+// that a container other than an init container requests.
 func (p *Pod) memoryOfPod() (memoryRequest, error) {
 	starting, sidecars, running := memoryRequest{}, memoryRequest{}, memoryRequest{}
 	for i := range p.Init {
@@ -62,11 +62,11 @@ func (p *Pod) memoryOfPod() (memoryRequest, error) {
 	return running, nil
 }
 
-// reusable is the memory of the pod's init containers, by nodes and resource.
+// reusable is the memory held by the pod's init containers, by nodes and resource.
 type reusable map[Mask]memoryRequest
 
-// missing returns a resource for which some NUMA node has no account. The kubelet does not
-// expect that and crashes.
+// missing returns a resource for which a NUMA node has no account, or "". The kubelet crashes in
+// this case.
 func (a memoryAccounts) missing(want memoryRequest) string {
 	for _, id := range a.ids() {
 		for _, name := range sorted(want) {
@@ -78,20 +78,19 @@ func (a memoryAccounts) missing(want memoryRequest) string {
 	return ""
 }
 
-// hints returns the sets of NUMA nodes with room for all requests. They are equal for memory
-// and every size of huge pages. A node that is used alone cannot be used together with others,
-// nor the reverse.
+// hints returns the sets of NUMA nodes with room for all requests; they are the same for memory and
+// every huge page size. A node in use alone cannot join a set, nor the reverse.
 func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint, least int, held []string) {
 	ids, names := a.ids(), sorted(want)
 	least = len(ids)
-	tables := make([]*MemoryTable, 0, len(ids)*len(names)) // of each node, in the order of the names
+	tables := make([]*MemoryTable, 0, len(ids)*len(names)) // accounts of each node, in the order of names
 	for _, id := range ids {
 		for _, name := range names {
 			tables = append(tables, a[id].Tables[name])
 		}
 	}
 	conflicts := map[string]bool{}
-	// sums reports whether the sum of get over the nodes of a set suffices for every request.
+	// sums reports whether, for every request, the sum of get over a set's nodes suffices.
 	sums := func(set Mask, get func(*MemoryTable) uint64, more memoryRequest) bool {
 		for j, name := range names {
 			var sum uint64
@@ -151,9 +150,8 @@ func (a memoryAccounts) conflict(id int, set Mask) string {
 	}
 }
 
-// answers returns the hints of the memory manager for a request. If no node has room, it
-// returns none, and the allocation fails later: a quirk of the kubelet that makes the reason an
-// UnexpectedAdmissionError.
+// answers returns the memory manager's hints for a request. If no node has room it returns none,
+// like the kubelet: the allocation fails later with the reason UnexpectedAdmissionError.
 func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	hints, least, held := a.hints(want, reuse)
 	words := map[string]string{}
@@ -183,8 +181,8 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 	return out
 }
 
-// give allocates a container's request on the nodes that the topology manager has chosen, or on
-// more if it does not fit there, by the rules of a release.
+// give allocates a container's request on the topology manager's nodes, or on more nodes if it does
+// not fit, by the rules of a release.
 func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment, r Release) ([]MemoryBlock, error) {
 	nodes, preferred := hint.Nodes, hint.Preferred
 	refuse := func(format string, args ...any) ([]MemoryBlock, error) {
@@ -239,8 +237,7 @@ func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment,
 	return blocks, nil
 }
 
-// fits reports whether the free memory of a set of nodes suffices; memory of init containers
-// does not count here.
+// fits reports whether a set of nodes has enough free memory, without that of init containers.
 func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
 	for name, bytes := range want {
 		var free uint64
@@ -254,7 +251,7 @@ func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
 	return true
 }
 
-// bestHint returns the preferred or else the narrowest of the hints.
+// bestHint returns the preferred hint, or else the narrowest; ok is false without hints.
 func bestHint(hints []Hint) (Hint, bool) {
 	if len(hints) == 0 {
 		return Hint{}, false
@@ -270,8 +267,8 @@ func bestHint(hints []Hint) (Hint, bool) {
 	}), true
 }
 
-// after records what an init container leaves to its successors, or what another container has
-// used of that.
+// after records memory that an init container leaves to later containers, or that another container
+// took from it.
 func (r reusable) after(isInit bool, blocks []MemoryBlock) {
 	for _, b := range blocks {
 		switch had := r[b.Nodes][b.Resource]; {

@@ -11,13 +11,13 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Place has the properties of a Node object, except its room, that keep pods away.
+// Place holds the properties of a Node object, other than its room, that exclude pods.
 type Place struct {
 	Labels map[string]string
 	Taints []core.Taint
-	// Cordoned is spec.unschedulable, which only the scheduler checks.
+	// Cordoned is spec.unschedulable, which only the scheduler respects.
 	Cordoned bool
-	// Ports are the host ports of the pods on the node that have not ended.
+	// Ports are the host ports of the node's pods that have not ended.
 	Ports []HostPort
 	// StrictGroups is status.features.supplementalGroupsPolicy; nil if unknown.
 	StrictGroups *bool
@@ -25,16 +25,16 @@ type Place struct {
 	Features []string
 }
 
-// HostPort is a port of the node that a pod uses exclusively.
+// HostPort is a port of the node that only one pod can use.
 type HostPort struct {
-	Address  string // 0.0.0.0 for every address
+	Address  string // 0.0.0.0 means every address
 	Protocol core.Protocol
 	Port     int32
 }
 
-// Placement has the fields of a pod's specification that decide on which nodes it may run.
+// Placement holds the fields of a pod's specification that decide on which nodes it may run.
 type Placement struct {
-	// Node is spec.nodeName: if it is set, no scheduler decides.
+	// Node is spec.nodeName; if it is set, no scheduler decides.
 	Node string
 	// OS is spec.os.name.
 	OS          core.OSName
@@ -42,11 +42,11 @@ type Placement struct {
 	Affinity    *core.NodeSelector // required during scheduling
 	Tolerations []core.Toleration
 	Ports       []HostPort
-	// StrictGroups: spec.securityContext.supplementalGroupsPolicy is Strict.
+	// StrictGroups reports whether spec.securityContext.supplementalGroupsPolicy is Strict.
 	StrictGroups bool
 }
 
-// Reasons of the predicates that are not about resources. Source: k8s.io/kubernetes v1.34.4,
+// Reasons of checks other than resources. Source: k8s.io/kubernetes v1.34.4,
 // pkg/kubelet/lifecycle/predicate.go and pkg/scheduler/framework/plugins/names.
 const (
 	ReasonOS       = "PodOSNotSupported"
@@ -57,11 +57,11 @@ const (
 	ReasonTaint    = "TaintToleration"
 )
 
-// obstacle is a reason that a pod may not run on a node: the kubelet's reason, the scheduler's
-// message, and what does not match.
+// obstacle is why a pod may not run on a node: the kubelet's reason, the scheduler's message, and
+// the mismatch.
 type obstacle struct{ kubelet, scheduler, message string }
 
-// selected reports whether the node's labels and name are those that the pod requires.
+// selected reports whether the node's labels and name satisfy the pod's requirements.
 func (p *Placement) selected(n *Node, l *Place) bool {
 	pod := &core.Pod{Spec: core.PodSpec{NodeSelector: p.Selector}}
 	if p.Affinity != nil {
@@ -71,9 +71,8 @@ func (p *Placement) selected(n *Node, l *Place) bool {
 	return ok && err == nil
 }
 
-// obstacles returns what keeps the pod from the node, in the order of the kubelet's checks
-// after that of resources. The kubelet checks only NoExecute taints; the scheduler NoSchedule,
-// too.
+// obstacles returns what excludes the pod from the node, in the order of the kubelet's checks after
+// that of resources. The kubelet checks only NoExecute taints, the scheduler also NoSchedule.
 func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []obstacle {
 	var all []obstacle
 	if l != nil && !p.selected(n, l) {
@@ -98,7 +97,7 @@ func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []
 	return all
 }
 
-// wants returns what the pod requires of a node and what the node has.
+// wants describes what the pod requires and what the node has.
 func (p *Placement) wants(l *Place) string {
 	var words []string
 	has := func(key string) string {
@@ -129,11 +128,11 @@ func (p *Placement) wants(l *Place) string {
 	return strings.Join(words, "; ")
 }
 
-// cordon is the taint that a pod has to tolerate on a cordoned node.
+// cordon is the taint that a pod must tolerate on a cordoned node.
 var cordon = core.Taint{Key: core.TaintNodeUnschedulable, Effect: core.TaintEffectNoSchedule}
 
-// tolerates reports whether a toleration covers a taint. Those that compare numbers (Lt, Gt)
-// need the feature gate TaintTolerationComparisonOperators, which is off by default.
+// tolerates reports whether the pod tolerates a taint. Operators that compare numbers (Lt, Gt) need
+// the feature gate TaintTolerationComparisonOperators, which is off by default.
 func (p *Placement) tolerates(t core.Taint) bool {
 	return slices.ContainsFunc(p.Tolerations, func(l core.Toleration) bool {
 		switch {
@@ -146,14 +145,14 @@ func (p *Placement) tolerates(t core.Taint) bool {
 	})
 }
 
-// conflicts reports whether two pods cannot have their ports on one node.
+// conflicts reports whether two host ports cannot be used on one node.
 func (h HostPort) conflicts(other HostPort) bool {
 	const all = "0.0.0.0"
 	return h.Port == other.Port && h.Protocol == other.Protocol && (h.Address == other.Address || h.Address == all || other.Address == all)
 }
 
-// foreignOS returns the kubelet's refusal of a pod for another operating system, which precedes
-// its check of resources.
+// foreignOS returns the kubelet's refusal of a pod for another operating system, or nil. The
+// kubelet checks this before resources.
 func (p *Placement) foreignOS() *refusal {
 	if p.OS == "" || p.OS == core.Linux {
 		return nil
@@ -161,14 +160,14 @@ func (p *Placement) foreignOS() *refusal {
 	return &refusal{ReasonOS, fmt.Sprintf("spec.os.name is %s, and the node is %s", p.OS, core.Linux)}
 }
 
-// asksStrictGroups reports whether the kubelet checks the node's support of
+// asksStrictGroups reports whether the kubelet checks that the node supports
 // supplementalGroupsPolicy.
 func (in *Input) asksStrictGroups() bool {
 	return in.Pod.Placement.StrictGroups && in.Pod.Release.orNewest() >= groupsPolicy
 }
 
-// strictGroups returns the kubelet's refusal of a pod whose supplementalGroupsPolicy the node
-// does not support, which precedes its check of resources.
+// strictGroups returns the kubelet's refusal of a pod whose supplementalGroupsPolicy the node does
+// not support, or nil. The kubelet checks this before resources.
 func (in *Input) strictGroups() *refusal {
 	if !in.asksStrictGroups() || in.Place == nil || in.Place.StrictGroups == nil || *in.Place.StrictGroups {
 		return nil
@@ -176,7 +175,7 @@ func (in *Input) strictGroups() *refusal {
 	return &refusal{ReasonGroups, "supplementalGroupsPolicy is Strict, and the node does not report that its container runtime supports it (status.features)"}
 }
 
-// misplaced returns the kubelet's refusal of a pod that does not match the node.
+// misplaced returns the kubelet's refusal of a pod that does not match the node, or nil.
 func (in *Input) misplaced() *refusal {
 	all := in.Pod.Placement.obstacles(&in.Node, in.Place, core.TaintEffectNoExecute)
 	if len(all) == 0 {
@@ -185,9 +184,9 @@ func (in *Input) misplaced() *refusal {
 	return &refusal{all[0].kubelet, all[0].message}
 }
 
-// unplaced returns why the scheduler does not choose the node, apart from its room; nil if it
-// may. Source: k8s.io/kubernetes v1.34.4, pkg/scheduler/apis/config/v1/default_plugins.go (the
-// order) and the plug-ins' own reasons.
+// unplaced returns why the scheduler does not choose the node, other than for lack of room, or nil.
+// Source: k8s.io/kubernetes v1.34.4, pkg/scheduler/apis/config/v1/default_plugins.go (the order)
+// and the plug-ins' own reasons.
 func (in *Input) unplaced() *Verdict {
 	p := &in.Pod.Placement
 	var all []obstacle
@@ -221,7 +220,7 @@ func (in *Input) unplaced() *Verdict {
 	return &Verdict{Outcome: Pending, Reason: all[0].scheduler, Message: text + strings.Join(words, "; ")}
 }
 
-// unlooked returns what the answer ignores because the Node object is unknown; "" if it is
+// unlooked describes the checks that are skipped because the Node object is unknown; "" if it is
 // known.
 func (in *Input) unlooked() string {
 	if in.Place != nil {
@@ -251,8 +250,8 @@ const (
 	FeatureBindMountOptions = "VolumeBindMountOptions"
 )
 
-// podFeatures maps features to the first release whose kubelets require them, and whether the
-// container runtime decides too. The feature gate of the same name has to be on. Source:
+// podFeatures maps features to the first release whose kubelets require them, and to whether the
+// container runtime decides too. The feature gate of the same name must be on. Source:
 // k8s.io/component-helpers v0.35.4, v0.36.3 and v0.37.2, nodedeclaredfeatures, and
 // k8s.io/kubernetes v1.37.2, pkg/kubelet/lifecycle/handlers.go, declaredFeaturesAdmitHandler.
 var podFeatures = map[string]struct {
@@ -260,13 +259,12 @@ var podFeatures = map[string]struct {
 	runtime bool
 }{FeatureRestartAll: {declaredFeatures, false}, FeatureHostNetworkUsers: {36, true}, FeatureBindMountOptions: {37, true}}
 
-// ReasonFeature is the kubelet's reason to refuse a pod that needs a feature which its node
-// does not declare.
+// ReasonFeature is the kubelet's reason for refusing a pod that needs an undeclared feature.
 const ReasonFeature = "PodFeatureUnsupported"
 
-// declares reports whether the node has a feature: from its status.declaredFeatures, or from
-// the feature gates, as its kubelet makes that list; known is false if the container runtime
-// decides. A server that drops the field leaves it empty.
+// declares reports whether the node has a feature, from its status.declaredFeatures, or from the
+// feature gates by which the kubelet makes that list. known is false if the container runtime
+// decides. Servers that drop the field leave the list empty.
 func (in *Input) declares(feature string) (yes, known bool) {
 	if in.Place != nil && len(in.Place.Features) > 0 {
 		return slices.Contains(in.Place.Features, feature), true
@@ -275,8 +273,8 @@ func (in *Input) declares(feature string) (yes, known bool) {
 	return on, !on || !podFeatures[feature].runtime
 }
 
-// undeclared returns the features that the pod needs and the node does not declare; ok is false
-// if that is unknown.
+// undeclared returns the features that the pod needs but the node does not declare; ok is false if
+// unknown.
 func (in *Input) undeclared() (missing []string, ok bool) {
 	if !in.Settings.gateOn("NodeDeclaredFeatures") {
 		return nil, true
@@ -299,7 +297,7 @@ func (in *Input) undeclared() (missing []string, ok bool) {
 	return open, open == nil
 }
 
-// unsupported returns the kubelet's refusal of a pod for the features that it needs.
+// unsupported returns the kubelet's refusal of a pod that needs undeclared features, or nil.
 func (in *Input) unsupported() *refusal {
 	missing, ok := in.undeclared()
 	if !ok || missing == nil {
@@ -308,8 +306,8 @@ func (in *Input) unsupported() *refusal {
 	return &refusal{ReasonFeature, "the pod needs features that the node does not declare (status.declaredFeatures): " + strings.Join(missing, ", ")}
 }
 
-// doubtful returns the verdict for a pod that the kubelet would start only if the node declares
-// the features that it needs.
+// doubtful returns the verdict for a pod whose start depends on unknown features of the node, or
+// nil.
 func (in *Input) doubtful() *Verdict {
 	missing, ok := in.undeclared()
 	if ok {
@@ -322,14 +320,14 @@ func (in *Input) doubtful() *Verdict {
 	return &Verdict{Outcome: Unknown, Message: fmt.Sprintf("the pod needs %s; unknown whether the node declares it (%s otherwise): kubectl get node %s -o jsonpath='{.status.declaredFeatures}'", strings.Join(missing, " and "), ReasonFeature, node)}
 }
 
-// byClaim reports whether a claim gives a container a resource, so that the device manager
-// has nothing to give.
+// byClaim reports whether a claim gives a container a resource, so that the device manager gives
+// none.
 func (in *Input) byClaim(c *Container, name string) bool {
 	return slices.Contains(c.Claimed, name) && in.Settings.Release.orNewest() >= claimsGive && in.Settings.gateOn("DRAExtendedResource")
 }
 
-// withoutClaimed returns the pod without resources from claims, as the kubelet's last check
-// counts it.
+// withoutClaimed returns the pod without resources from claims, as counted by the kubelet's last
+// check.
 func (in *Input) withoutClaimed() *Pod {
 	p := in.Pod
 	strip := func(list []Container) []Container {

@@ -8,21 +8,21 @@ import (
 
 // Pod is the part of a pod's specification that affects admission.
 type Pod struct {
-	Kind, Namespace, Name string // for people: Deployment, default, web
-	// Placement decides on which nodes it may run.
+	Kind, Namespace, Name string // for messages, such as Deployment, default, web
+	// Placement decides on which nodes the pod may run.
 	Placement Placement
 	// Release is the release of the API server and the kubelet.
 	Release Release
-	// Init are its init containers, in order; those that always restart are sidecars.
+	// Init are the init containers, in order; those that always restart are sidecars.
 	Init       []Container
 	Containers []Container
 	// Requests and Limits are for the pod as a whole (spec.resources).
 	Requests, Limits Resources
-	// Overhead is the overhead of its runtime class.
+	// Overhead is the overhead of the pod's runtime class.
 	Overhead Resources
-	// Volumes are its emptyDir volumes of huge pages.
+	// Volumes are the pod's emptyDir volumes of huge pages.
 	Volumes []HugePageVolume
-	// Features are the features that the node has to declare (status.declaredFeatures).
+	// Features are the features that the node must declare (status.declaredFeatures).
 	Features []string
 }
 
@@ -32,8 +32,8 @@ type Container struct {
 	// Sidecar reports whether it is an init container with restartPolicy Always.
 	Sidecar          bool
 	Requests, Limits Resources
-	// Claimed are the extended resources that a claim, not a device plug-in, gives the container
-	// (status.extendedResourceClaimStatus of the pod).
+	// Claimed are the extended resources that the container gets from a claim rather than a device
+	// plug-in (status.extendedResourceClaimStatus of the pod).
 	Claimed []string
 }
 
@@ -44,13 +44,13 @@ type HugePageVolume struct {
 	SizeLimit *resource.Quantity
 }
 
-// all returns the containers in the order in which a kubelet serves them.
+// all returns the containers in the kubelet's order.
 func (p *Pod) all() []Container {
 	return append(append([]Container{}, p.Init...), p.Containers...)
 }
 
-// isInit reports whether the container of this name is an init container that ends before
-// the next one starts.
+// isInit reports whether the named container is an init container that ends before the next one
+// starts.
 func (p *Pod) isInit(name string) bool {
 	for _, c := range p.Init {
 		if c.Name == name {
@@ -60,7 +60,7 @@ func (p *Pod) isInit(name string) bool {
 	return false
 }
 
-// reuses reports whether a container may get the resources of an earlier init container.
+// reuses reports whether a container may get an earlier init container's resources.
 func (p *Pod) reuses(name string) bool {
 	for _, c := range p.all() {
 		if c.Name == name {
@@ -73,8 +73,8 @@ func (p *Pod) reuses(name string) bool {
 	return false
 }
 
-// hasPodResources reports whether the pod as a whole has resources: then the CPU and memory
-// managers ignore it.
+// hasPodResources reports whether the pod as a whole has resources, in which case the CPU and
+// memory managers ignore it.
 func (p *Pod) hasPodResources() bool { return anyOfPod(p.Requests) || anyOfPod(p.Limits) }
 
 func anyOfPod(r Resources) bool {
@@ -102,7 +102,7 @@ func (p *Pod) clone() Pod {
 	return out
 }
 
-// container returns the container with a name, which can be changed, or nil.
+// container returns a pointer to the container with a name, or nil.
 func (p *Pod) container(name string) *Container {
 	for _, list := range [][]Container{p.Init, p.Containers} {
 		for i := range list {
@@ -114,8 +114,8 @@ func (p *Pod) container(name string) *Container {
 	return nil
 }
 
-// sum returns what a pod needs at once, with of returning each container's amounts: the
-// containers and sidecars together, or an init container with the sidecars before it if that is
+// sum returns a pod's simultaneous need; of returns a container's amounts. It is the sum of
+// containers and sidecars, or the need of an init container with the sidecars before it, if that is
 // more.
 func (p *Pod) sum(of func(*Container) Resources) Resources {
 	total, sidecars, starting := Resources{}, Resources{}, Resources{}
@@ -142,7 +142,7 @@ func (p *Pod) sum(of func(*Container) Resources) Resources {
 func requestsOf(c *Container) Resources { return c.Requests }
 func limitsOf(c *Container) Resources   { return c.Limits }
 
-// requests returns what the scheduler and the kubelet count for the pod on a node.
+// requests returns the amounts that scheduler and kubelet count for the pod.
 func (p *Pod) requests() Resources {
 	total := p.sum(requestsOf)
 	for name, q := range p.Requests {
@@ -154,10 +154,9 @@ func (p *Pod) requests() Resources {
 	return total
 }
 
-// Default sets the API server's defaults for a new pod: missing requests equal the limits; the
-// pod's own resources get huge pages that only containers name, requests that only containers
-// have, and from Kubernetes 1.37 on limits that all containers have. It returns what it has
-// set, as fields of the pod.
+// Default sets the API server's defaults of a new pod, and returns the fields that it set. Missing
+// requests become the limits. The pod's own resources get huge pages and requests that only
+// containers have, and from Kubernetes 1.37 on limits that all containers have.
 func (p *Pod) Default() []string {
 	var done []string
 	for _, group := range []struct {
@@ -183,7 +182,7 @@ func (p *Pod) Default() []string {
 		p.Requests, p.Limits = nil, nil
 		done = append(done, "resources (removed: off in Kubernetes "+p.Release.String()+")")
 	case len(p.Requests)+len(p.Limits) > 0:
-		if p.Release.orNewest() >= podLimits { // what the pod gets is summed up of rounded amounts
+		if p.Release.orNewest() >= podLimits { // the pod's amounts are sums of rounded amounts
 			p.round()
 		}
 		done = append(done, p.defaultOwn()...)
@@ -192,7 +191,7 @@ func (p *Pod) Default() []string {
 	return done
 }
 
-// round rounds amounts up to thousandths, as the API server does after setting the defaults.
+// round rounds amounts up to thousandths, like the API server after defaulting.
 func (p *Pod) round() {
 	lists := []Resources{p.Requests, p.Limits, p.Overhead}
 	for _, c := range p.all() {

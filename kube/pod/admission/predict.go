@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Reasons with which a kubelet fails a pod (status.reason). For a resource that a node lacks
-// the reason is OutOf and the name of the resource.
+// Reasons with which a kubelet fails a pod (status.reason). For a missing resource, the reason is
+// OutOf followed by the resource's name.
 const (
 	ReasonTopology   = "TopologyAffinityError"
 	ReasonSMT        = "SMTAlignmentError"
@@ -23,24 +23,24 @@ const (
 const (
 	// Admitted: the kubelet starts it.
 	Admitted = "admitted"
-	// Pending: no kubelet gets it; the scheduler finds no room on the node, and the pod waits.
+	// Pending: the scheduler finds no room on the node, and the pod waits without a kubelet.
 	Pending = "pending"
-	// Refused: the kubelet fails it permanently; its controller creates another.
+	// Refused: the kubelet fails the pod permanently; its controller creates another.
 	Refused = "refused"
 	// Invalid: the API server rejects it.
 	Invalid = "invalid"
-	// NodeFails: the kubelet does not start with these settings and state, or does not
-	// survive this pod.
+	// NodeFails: the kubelet does not start with these settings and state, or crashes with this
+	// pod.
 	NodeFails = "node-fails"
-	// Undecided: it depends on the choice among devices, or the kubelet is older than all whose
-	// rules are known.
+	// Undecided: the result depends on the choice of devices, or the kubelet is older than all
+	// known rules.
 	Undecided = "undecided"
-	// Unknown: it depends on something unknown here: the effect of a feature gate, features that
-	// the node declares, or whether a DeviceClass provides a resource.
+	// Unknown: the result depends on unknown data: a feature gate's effect, features of the node,
+	// or a DeviceClass that may provide a resource.
 	Unknown = "unknown"
 )
 
-// Verdict is the outcome of a pod with its reason.
+// Verdict is the outcome for a pod, with the reason.
 type Verdict struct {
 	Outcome string `json:"outcome"`
 	// Reason is the kubelet's reason for a refusal.
@@ -50,36 +50,37 @@ type Verdict struct {
 	Message   string `json:"message"`
 }
 
-// refusal is an error with the kubelet's reason.
+// refusal is an error that also has the kubelet's reason.
 type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Outcome is one possible course of the admission.
+// Outcome is one possible sequence of allocations.
 type Outcome struct {
 	Verdict Verdict
 	// Pod is the alignment of the pod as a whole, with topologyManagerScope pod.
 	Pod *Alignment
-	// Containers are the containers that the kubelet processed, in its order.
+	// Containers are the processed containers, in the kubelet's order.
 	Containers []ContainerOutcome
 	// Shared are the CPUs of all containers without exclusive CPUs, including reserved ones; empty
-	// if CPUs are not managed.
+	// without a static CPU manager.
 	Shared unit.CPUSet
-	// Memory are the resulting accounts of the NUMA nodes; empty if memory is not managed.
+	// Memory are the NUMA nodes' accounts after the allocations; nil without a static memory
+	// manager.
 	Memory map[int]*MemoryNode
 }
 
-// ContainerOutcome is what a container gets.
+// ContainerOutcome is what one container gets.
 type ContainerOutcome struct {
 	Name string
 	// Kind is init, sidecar or container.
 	Kind string
-	// WholeCPUs is the number of exclusive CPUs it requests; Why is the reason.
+	// WholeCPUs is the requested number of exclusive CPUs; Why is the reason.
 	WholeCPUs int
 	Why       string
 	// Alignment is its alignment, with topologyManagerScope container.
 	Alignment *Alignment
-	// CPUs are its exclusive CPUs; if empty, it runs in the shared pool.
+	// CPUs are the container's exclusive CPUs; if empty, it runs in the shared pool.
 	CPUs    unit.CPUSet
 	Memory  []MemoryBlock
 	Devices []GivenDevices
@@ -89,36 +90,36 @@ type ContainerOutcome struct {
 type GivenDevices struct {
 	Resource string
 	IDs      []string
-	// Certain reports whether only these devices are possible; otherwise others of the same NUMA
-	// nodes are equivalent.
+	// Certain reports whether no other devices are possible; otherwise other devices of the same
+	// NUMA nodes are equivalent.
 	Certain bool
 }
 
 // Prediction is the predicted admission of a pod on a node.
 type Prediction struct {
-	// Verdict is what the kubelet does with the pod once it is bound to the node.
+	// Verdict is the kubelet's verdict once the pod is bound to the node.
 	Verdict Verdict
-	// Scheduler is the verdict if the scheduler does not choose the node; nil if it may, or if the
+	// Scheduler is the verdict if the scheduler would not choose the node; nil if it may, or if the
 	// node's room is unknown.
 	Scheduler *Verdict
 	QoS       QoS
-	// Outcomes are the possible courses: more than one if they depend on the choice of devices.
-	// Empty if no kubelet decides.
+	// Outcomes are the possible sequences of allocations; several if they depend on the choice of
+	// devices, none if no kubelet decides.
 	Outcomes []Outcome
-	// Complete is false if there are more courses than were explored.
+	// Complete is false if some sequences were not explored.
 	Complete bool
-	// Problems are the API server's errors about the pod, or what keeps the kubelet from starting.
+	// Problems are the API server's errors about the pod, or why the kubelet does not start.
 	Problems  []string
 	HugePages []PageRule
 	Advice    []Advice
-	// Notes are remarks that change nothing.
+	// Notes are remarks that do not affect the verdict.
 	Notes []string
 
 	in      *Input
 	kubelet *kubelet
 }
 
-// Predict predicts what a kubelet does with a pod. It returns an error for impossible input.
+// Predict predicts a kubelet's reaction to a pod. It returns an error for inconsistent input.
 func Predict(in Input) (*Prediction, error) {
 	p, err := predict(&in)
 	if err != nil {
@@ -132,7 +133,7 @@ func Predict(in Input) (*Prediction, error) {
 	return p, nil
 }
 
-// newer returns the release of a kubelet whose own rules are not known yet, or "".
+// newer returns the kubelet's release if its own rules are not known yet, or "".
 func (p *Prediction) newer() string {
 	if r := p.in.Settings.Release; r > Newest {
 		return r.String()
@@ -156,9 +157,8 @@ func (p *Prediction) Answer() Verdict {
 	return p.Verdict
 }
 
-// schedule sets Scheduler if the scheduler does not choose the node: it checks labels, taints
-// and host ports, then the requests against the allocatable resources and the requests of the
-// node's pods.
+// schedule sets Scheduler if the scheduler would not choose the node. It checks labels, taints and
+// host ports, then requests against allocatable resources and the requests of the node's pods.
 func (p *Prediction) schedule() {
 	in := p.in
 	if in.Pod.Placement.Node != "" || p.Verdict.Outcome == Invalid || p.kubelet == nil {
@@ -177,7 +177,7 @@ type kubelet struct {
 	memory   *memoryManager
 }
 
-// start starts a kubelet, or returns what keeps it from starting.
+// start starts a kubelet, or returns why it does not start.
 func start(in *Input) (*kubelet, []string) {
 	var problems []string
 	wrong := func(err error) {
@@ -206,7 +206,7 @@ func start(in *Input) (*kubelet, []string) {
 	return k, nil
 }
 
-// gone reports whether a container that holds resources belongs to no pod on the node.
+// gone reports whether a container that holds resources belongs to none of the node's pods.
 func (s State) gone(pod, container string) bool {
 	for _, a := range s.Active {
 		if a.UID != pod {
@@ -293,10 +293,10 @@ type admission struct {
 	reuseMemory       reusable
 	taken, reuse      map[string]deviceSet
 	devices           map[string]int
-	unsure            map[string]bool // resources of which other devices may have been taken
+	unsure            map[string]bool // resources whose taken devices are uncertain
 }
 
-// admit runs the managers on the pod, one container after the other.
+// admit runs the managers for the pod, one container after the other.
 func (k *kubelet) admit(in *Input, class string, pick *choices) Outcome {
 	a := &admission{kubelet: k, in: in, pod: &in.Pod, class: class, pick: pick,
 		shared: k.cpu.shared, memory: k.memory.nodes.clone(), reuseMemory: reusable{},
@@ -334,7 +334,7 @@ func (a *admission) verdict(container string, err error, out *Outcome) Verdict {
 	return Verdict{Outcome: Admitted, Message: "the kubelet starts the pod"}
 }
 
-// run processes the containers; it returns the container that failed.
+// run processes the containers. With an error, it returns the name of the failed container.
 func (a *admission) run(out *Outcome) (string, error) {
 	aligned := Alignment{Any: true}
 	scope := a.topology.scope
@@ -387,5 +387,5 @@ func (p *Pod) kind(c *Container) string {
 	return "container"
 }
 
-// Bytes formats a number of bytes as Kubernetes does: 1536Mi.
+// Bytes formats bytes like Kubernetes, such as 1536Mi.
 func Bytes(n uint64) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() }

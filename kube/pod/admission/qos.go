@@ -13,7 +13,7 @@ import (
 type QoS struct {
 	// Class is Guaranteed, Burstable or BestEffort.
 	Class string `json:"class"`
-	// Why explains the class; for a class below Guaranteed, it lists what is missing.
+	// Why explains the class; below Guaranteed it lists what is missing.
 	Why []string `json:"why"`
 }
 
@@ -24,7 +24,7 @@ const (
 	BestEffort = "BestEffort"
 )
 
-// qos returns the class of a pod: CPU and memory count, amounts of zero do not.
+// qos returns a pod's QoS class. Only CPU and memory count, and amounts of zero do not.
 func (p *Pod) qos() QoS {
 	type part struct {
 		who              string
@@ -76,7 +76,7 @@ func (p *Pod) qos() QoS {
 		limit, ok := limits[name]
 		equal = equal && ok && request.Cmp(limit) == 0
 	}
-	// Only missing limits matter; the amounts have to be equal in the sum.
+	// Only missing limits matter; amounts only have to be equal in total.
 	complete := true
 	for _, x := range parts {
 		cpu, memory := x.limits[CPU], x.limits[Memory]
@@ -96,8 +96,8 @@ func (p *Pod) qos() QoS {
 	return QoS{Burstable, missing}
 }
 
-// wantsCPUs returns the number of exclusive CPUs that a container gets if the CPU manager is
-// static and nothing else prevents it; 0 and the reason if it gets none.
+// wantsCPUs returns a container's number of exclusive CPUs with a static CPU manager if nothing
+// else prevents them; 0 with the reason if it gets none.
 func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	if class != Guaranteed {
 		return 0, "the pod is " + class + ", and only Guaranteed pods get CPUs for themselves"
@@ -118,7 +118,7 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 // QoS returns the class of a pod with its reasons.
 func (p *Pod) QoS() QoS { return p.qos() }
 
-// OwnCPUs returns how many exclusive CPUs a container gets from the static CPU manager, or 0
+// OwnCPUs returns the number of exclusive CPUs that the static CPU manager gives a container, or 0
 // with the reason. An unknown container gets none.
 func (p *Pod) OwnCPUs(container string) (int, string) {
 	c := p.container(container)
@@ -128,12 +128,12 @@ func (p *Pod) OwnCPUs(container string) (int, string) {
 	return p.wantsCPUs(c, p.qos().Class)
 }
 
-// Pool describes the CPUs of a CPU manager.
+// Pool describes how a CPU manager divides the CPUs.
 type Pool struct {
 	// Static reports whether containers can get exclusive CPUs at all.
 	Static bool
-	// Online are all CPUs, Shared those of all containers without exclusive CPUs, Reserved those
-	// of them that no other container gets, and Free those that a container may still get.
+	// Online are all CPUs. Shared are those of containers without exclusive CPUs, Reserved the part
+	// of these that no container gets exclusively, Free those that a container may still get.
 	Online, Shared, Reserved, Free unit.CPUSet
 }
 
@@ -179,12 +179,12 @@ func (p *Pod) ContainerCPUShares(name string) uint64 {
 	return kuberelease.Shares(q.MilliValue())
 }
 
-// WeightDoc is the CPU weight that a control group of version 2 will get.
+// WeightDoc is the predicted CPU weight of a cgroup v2 group.
 type WeightDoc struct {
 	// Container is "" for the pod's own group.
 	Container string `json:"container,omitempty"`
 	Shares    uint64 `json:"cpu_shares"`
-	// Linear and Curve are the weights by the two formulas. The pod's own group, which the kubelet
+	// Linear and Curve are the weights by both formulas. The pod's own group, which the kubelet
 	// writes, gets Linear.
 	Linear uint64 `json:"linear_weight"`
 	Curve  uint64 `json:"curve_weight"`
@@ -198,8 +198,7 @@ func (d WeightDoc) Says() string {
 	return fmt.Sprintf("%s: %d for %d shares by runc before 1.3.2 or crun before 1.23, %d by newer ones", d.Container, d.Linear, d.Shares, d.Curve)
 }
 
-// weights returns the predicted weights of a pod by software version; none on control groups of
-// version 1.
+// weights returns a pod's predicted weights by software version; nil with cgroup v1.
 func (p *Prediction) weights() []WeightDoc {
 	if p.in.CgroupV1 {
 		return []WeightDoc{}

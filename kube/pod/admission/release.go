@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 )
 
-// Release is a minor version of Kubernetes 1.x, which sets the rules of a kubelet, and of the
-// API server that created its pods. Zero is unknown.
+// Release is a minor version of Kubernetes 1.x, which decides the rules of a kubelet and of the API
+// server that created its pods. 0 means unknown.
 type Release int
 
 // Releases whose rules are known.
@@ -20,34 +20,34 @@ const (
 	Newest Release = 37
 )
 
-// Releases at which something changed.
-// Source: k8s.io/kubernetes v1.29.14, v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4,
-// v1.35.4, v1.36.3 and v1.37.2, pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core.
+// Releases with changed rules. Source: k8s.io/kubernetes v1.29.14, v1.30.14, v1.31.14, v1.32.13,
+// v1.33.13, v1.34.4, v1.35.4, v1.36.3 and v1.37.2, pkg/kubelet/cm, pkg/kubelet/lifecycle,
+// pkg/apis/core.
 const (
 	// initExtended: the kubelet ignores extended resources that the node lacks in init containers,
 	// too.
 	initExtended Release = 31
-	// groupsChecked: the static memory manager refuses a hint whose nodes differ from a group in
-	// use, and at its start compares the file's accounts group by group, not node by node.
+	// groupsChecked: the static memory manager rejects a hint whose nodes differ from a group in
+	// use. At start it compares the file's accounts by group rather than by node.
 	groupsChecked Release = 32
-	// groupsPolicy: a pod with supplementalGroupsPolicy Strict is refused if the node does not
-	// report that its runtime supports it.
+	// groupsPolicy: a pod with supplementalGroupsPolicy Strict is refused unless the node reports
+	// its runtime's support.
 	groupsPolicy Release = 33
 	// oddCores: prefer-align-cpus-by-uncorecache also takes an odd number of CPUs from cores with
 	// two threads within one cache.
 	oddCores Release = 34
 	// podResources: spec.resources counts (feature gate PodLevelResources on).
 	podResources Release = 34
-	// declaredFeatures: a pod that needs a feature which the node does not declare is refused
+	// declaredFeatures: a pod is refused if the node does not declare a feature it needs
 	// (NodeDeclaredFeatures; on by default from 36 on). The device manager allocates nothing for
 	// claims (DRAExtendedResource, likewise).
 	declaredFeatures Release = 35
 	claimsGive       Release = 35
-	// claimsFit: the kubelet's last check ignores resources from a claim, and a DeviceClass may
+	// claimsFit: the kubelet's last check ignores resources from claims, and a DeviceClass may
 	// provide an extended resource that the node lacks.
 	claimsFit Release = 36
-	// nodesWithDevices: hints of the device manager name only NUMA nodes that have devices
-	// of the resource (pull request 138244).
+	// nodesWithDevices: the device manager's hints name only NUMA nodes with devices of the
+	// resource (pull request 138244).
 	nodesWithDevices Release = 36
 	// socketFirst: with align-by-socket, distribute-cpus-across-numa prefers NUMA nodes of
 	// one socket.
@@ -55,7 +55,7 @@ const (
 	// emptyPodResources: spec.resources without an amount does not decide the pod's class
 	// (PodLevelResourcesFixKubeletQOSClass).
 	emptyPodResources Release = 37
-	// podLimits: limits of the pod as a whole are filled in from the containers'
+	// podLimits: missing limits of the pod as a whole come from its containers
 	// (PodLevelResourcesFixDefaulting).
 	podLimits Release = 37
 )
@@ -63,8 +63,7 @@ const (
 // String returns the release as Kubernetes writes it: 1.36.
 func (r Release) String() string { return kuberelease.Release(r).String() }
 
-// orNewest returns the release whose rules apply: Newest for one that is unknown or newer than
-// these rules.
+// orNewest returns the release whose rules apply: Newest for an unknown or newer release.
 func (r Release) orNewest() Release {
 	if r == 0 || r > Newest {
 		return Newest
@@ -78,8 +77,8 @@ func ParseRelease(version string) (Release, bool) {
 	return Release(r), ok
 }
 
-// unmodeled are the feature gates with an unknown effect on admission, with the value that
-// enables it and the releases that have the gate.
+// unmodeled are the feature gates whose effect on admission is unknown, with the value that has the
+// effect and the releases with the gate.
 var unmodeled = []struct {
 	gate        string
 	value       bool
@@ -98,8 +97,8 @@ var unmodeled = []struct {
 	{"MemoryManager", false, Oldest, 31},
 }
 
-// gateSet returns the configured value of a gate, and the entry of featureGates that sets it:
-// the gate's own, or AllAlpha or AllBeta. ok is false for a gate left at its default.
+// gateSet returns a gate's configured value, and the entry of featureGates that sets it: the gate's
+// own, AllAlpha or AllBeta. ok is false if the gate has its default.
 func gateSet(gates map[string]bool, name string, r Release) (value bool, by string, ok bool) {
 	if value, ok := gates[name]; ok {
 		return value, name, true
@@ -122,15 +121,15 @@ func (s Settings) gateOn(name string) bool {
 	return exists && gate.Default
 }
 
-// ManagesPods reports whether a kubelet manages the CPUs and memory of pods as a whole
-// (PodLevelResourceManagers), and so reads and writes podEntries of its state files.
+// ManagesPods reports whether a kubelet manages CPUs and memory of pods as a whole
+// (PodLevelResourceManagers), so that its state files have podEntries.
 func (s Settings) ManagesPods() bool {
 	on, _, _ := gateSet(s.FeatureGates, "PodLevelResourceManagers", s.Release.orNewest())
 	return on
 }
 
-// UnknownGate returns the first configured feature gate whose effect on admission is not known,
-// with its value, or "".
+// UnknownGate returns the first configured feature gate with an unknown effect on admission, with
+// its value, or "".
 func (s Settings) UnknownGate() string {
 	r := s.Release.orNewest()
 	for _, g := range unmodeled {
@@ -152,7 +151,7 @@ type optionTable[T any] struct {
 	known map[string]func(*T, string) error
 }
 
-// read parses options as the kubelet of a release does, or returns why it does not start.
+// read parses options like a release's kubelet; the error says why the kubelet does not start.
 func (o optionTable[T]) read(values map[string]string, gates map[string]bool, r Release) (T, error) {
 	var out T
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -61,7 +61,7 @@ func ofContainer(name string) bool {
 	return name == CPU || name == Memory || name == EphemeralStorage || isHugePages(name) || strings.Contains(name, "/")
 }
 
-// wrongAmounts returns violations of the rules common to containers and pods.
+// wrongAmounts returns violations of the rules for both containers and pods.
 func wrongAmounts(who string, requests, limits Resources, allowed func(string) bool) []string {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, who+": "+fmt.Sprintf(format, args...)) }
@@ -101,7 +101,7 @@ func wrongAmounts(who string, requests, limits Resources, allowed func(string) b
 	return wrong
 }
 
-// pageSize returns the size in the name of a resource of huge pages.
+// pageSize returns the page size in the name of a huge page resource.
 func pageSize(name string) (resource.Quantity, error) {
 	return resource.ParseQuantity(strings.TrimPrefix(name, hugePages))
 }
@@ -114,14 +114,14 @@ func pagesFit(name string, q resource.Quantity) bool {
 	return q.Value()%size.Value() == 0
 }
 
-// PageRule is a rule of huge pages with the result for the pod.
+// PageRule is a rule for huge pages, with the result for the pod.
 type PageRule struct {
 	Rule string `json:"rule"`
 	// Result is pass or fail.
 	Result string `json:"result"`
 	Why    string `json:"why"`
 
-	fix, where string // what to change for it, and where; "" if another advice says so
+	fix, where string // the change that fulfills the rule, and where; "" if other advice has it
 }
 
 // hugePageRules checks a pod that uses huge pages against their rules.
@@ -183,9 +183,8 @@ func (p *Pod) hugePageRules(n *Node) []PageRule {
 	return out
 }
 
-// volumeRules checks an emptyDir of huge pages. The kubelet mounts it with the page size that
-// the pod requests (pkg/volume/emptydir); what is written there counts towards the limit of the
-// pod's cgroup.
+// volumeRules checks an emptyDir of huge pages. The kubelet mounts it with the pod's page size
+// (pkg/volume/emptydir); its content counts towards the limit of the pod's cgroup.
 func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resources) []PageRule {
 	result := func(rule, result, why, fix string) PageRule {
 		return PageRule{rule, result, "volume " + v.Name + ": " + why, fix, "pod"}
@@ -224,7 +223,7 @@ func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resourc
 	return append(out, pass(within, why))
 }
 
-// pageSizes returns the sizes of huge pages that the node has.
+// pageSizes lists the node's huge page sizes as text.
 func (n *Node) pageSizes() string {
 	seen := map[string]bool{}
 	for _, m := range n.NUMA {
@@ -240,7 +239,7 @@ func (n *Node) pageSizes() string {
 	return ": " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
 }
 
-// pages returns the node's total of a size of huge pages, in bytes, used or free.
+// pages returns the node's total amount of a huge page size in bytes, used or free.
 func (n *Node) pages(name string) (bytes uint64, known bool) {
 	for _, m := range n.NUMA {
 		for _, h := range m.HugePages {

@@ -105,8 +105,8 @@ func (s Settings) topologyOptions() (topologyOptions, error) {
 	return o, err
 }
 
-// reserved returns how much of a resource pods cannot use: kube and system reserved, and for
-// memory hard eviction.
+// reserved returns how much of a resource pods cannot use: the kube and system reservations, and
+// for memory also hard eviction.
 func (s Settings) reserved(resource string) amount {
 	var sum amount
 	if resource == CPU && !s.ReservedSystemCPUs.IsEmpty() {
@@ -121,14 +121,14 @@ func (s Settings) reserved(resource string) amount {
 	return sum
 }
 
-// StartProblems returns what keeps a kubelet from starting with settings on a node without
-// assignments: its managers' own checks. The node has to pass Check.
+// StartProblems returns why a kubelet's managers would not start with settings on a node without
+// assignments. The node must pass Check.
 func StartProblems(n Node, s Settings) []string {
 	_, problems := start(&Input{Node: n, Settings: s})
 	return problems
 }
 
-// Problems returns which settings keep a kubelet from starting on any node.
+// Problems returns the settings with which a kubelet starts on no node.
 func (s Settings) Problems() []string {
 	var problems []string
 	wrong := func(err error) {
@@ -137,7 +137,7 @@ func (s Settings) Problems() []string {
 		}
 	}
 	s = s.withDefaults()
-	if s.TopologyManagerPolicy != PolicyNone { // which does not look at them
+	if s.TopologyManagerPolicy != PolicyNone { // policy none ignores them
 		_, err := s.topologyOptions()
 		wrong(err)
 	}
@@ -153,7 +153,8 @@ func (s Settings) Problems() []string {
 	return problems
 }
 
-// noneTakes returns what the CPU manager's policy none refuses on any machine.
+// noneTakes returns an error for settings that the CPU manager's policy none rejects on any
+// machine.
 func (s Settings) noneTakes() error {
 	if len(s.CPUManagerPolicyOptions) > 0 {
 		return errors.New("cpuManagerPolicyOptions need cpuManagerPolicy static; set that, or leave the options out")
@@ -161,7 +162,8 @@ func (s Settings) noneTakes() error {
 	return nil
 }
 
-// staticNeeds returns what the CPU manager's policy static refuses on any machine.
+// staticNeeds returns an error for settings that the CPU manager's policy static rejects on any
+// machine.
 func (s Settings) staticNeeds() error {
 	if reserved := s.reserved(CPU); reserved.Sign() <= 0 {
 		return errors.New("the static CPU manager needs reserved CPUs; set reservedSystemCPUs, or cpu in kubeReserved or systemReserved")

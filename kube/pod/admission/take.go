@@ -12,11 +12,10 @@ import (
 // errCPUs means that there are fewer free CPUs than requested.
 var errCPUs = errors.New("not enough free CPUs")
 
-// taking collects free CPUs for one container, as the static policy does: whole NUMA nodes and
-// sockets first, whichever is the larger, then whole caches if the option is set, then whole
-// cores, then single CPUs. Among equals it takes the one with the fewest free CPUs, then the
-// one with the lowest number. Source: k8s.io/kubernetes v1.34.4,
-// pkg/kubelet/cm/cpumanager/cpu_assignment.go.
+// taking collects free CPUs for one container like the static policy: whole NUMA nodes or sockets
+// (the larger first), then whole caches if the option is set, whole cores, and single CPUs. Among
+// equal candidates, it takes the one with the fewest free CPUs, then the lowest number. Source:
+// k8s.io/kubernetes v1.34.4, pkg/kubelet/cm/cpumanager/cpu_assignment.go.
 type taking struct {
 	t       *topology
 	free    unit.CPUSet
@@ -68,12 +67,11 @@ func (a *taking) add(cpus unit.CPUSet) {
 	a.needed -= cpus.Len()
 }
 
-// nodesAbove reports whether NUMA nodes contain sockets and not the reverse; also if they are
-// the same.
+// nodesAbove reports whether NUMA nodes contain sockets, or equal them, rather than the reverse.
 func (a *taking) nodesAbove() bool { return len(a.t.sockets) >= len(a.t.nodes) }
 
-// inOrder returns the members of a division of the machine that have free CPUs, those with the
-// fewest first. With part set, only those with free CPUs in it.
+// inOrder returns the parts of a division of the machine that have free CPUs, those with the fewest
+// first. If part is set, it returns only those with free CPUs in part.
 func (a *taking) inOrder(division map[int]unit.CPUSet, part *unit.CPUSet) []int {
 	free := map[int]int{}
 	for id, cpus := range division {
@@ -88,8 +86,8 @@ func (a *taking) inOrder(division map[int]unit.CPUSet, part *unit.CPUSet) []int 
 	return ids
 }
 
-// below returns the members of an inner division, one outer member at a time. A member that
-// lies in several outer ones is repeated, as in the kubelet.
+// below returns the inner parts of each outer part, in order. As in the kubelet, an inner part that
+// lies in several outer ones is repeated.
 func (a *taking) below(outer []int, of, inner map[int]unit.CPUSet) []int {
 	var out []int
 	for _, id := range outer {
@@ -122,8 +120,8 @@ func (a *taking) cores() []int {
 
 func (a *taking) uncoreCaches() []int { return a.below(a.nodes(), a.t.nodes, a.t.uncore) }
 
-// whole takes members of a division that are completely free and not larger than what is
-// needed. Which are free is determined once.
+// whole takes completely free parts of a division that are not larger than the remaining need.
+// Which parts are free is determined once.
 func (a *taking) whole(ids []int, division map[int]unit.CPUSet, size func(id int) int) {
 	ids = slices.DeleteFunc(ids, func(id int) bool { return division[id].Intersect(a.free).Len() != size(id) })
 	for _, id := range ids {
@@ -186,8 +184,8 @@ func (a *taking) partOf(cache int) {
 	}
 }
 
-// singly takes single CPUs, first those on cores already in use or, to spread them, those with
-// the lowest numbers of each socket.
+// singly takes single CPUs: first those on partly used cores, or, if cores are to be spread, those
+// with the lowest numbers of each socket.
 func (a *taking) singly() {
 	order := a.cores()
 	division := a.t.cores

@@ -11,12 +11,12 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// topology has the locations of a node's CPUs. Cores are identified by their lowest CPU, as in
-// the kubelet, which is unique in the machine.
+// topology holds the locations of a node's CPUs. As in the kubelet, a core's ID is its lowest CPU,
+// which is unique in the machine.
 type topology struct {
 	all                           unit.CPUSet
 	place                         map[int]place
-	nodes, sockets, uncore, cores map[int]unit.CPUSet // their CPUs
+	nodes, sockets, uncore, cores map[int]unit.CPUSet // CPUs by ID
 }
 
 // place is the location of one CPU.
@@ -64,8 +64,8 @@ func newTopology(n *Node) *topology {
 	return t
 }
 
-// Numbers of CPUs that the kubelet assumes for each core, socket and cache: averages, rounded
-// down, as with CPUs that are offline.
+// Average numbers of CPUs per core, socket and cache, rounded down like in the kubelet, for example
+// with offline CPUs.
 
 func (t *topology) perCore() int   { return t.all.Len() / len(t.cores) }
 func (t *topology) perSocket() int { return t.all.Len() / len(t.sockets) }
@@ -98,7 +98,7 @@ func (t *topology) socketsOf(m Mask) []int {
 	return out
 }
 
-// wholeCores returns all CPUs of the cores that a set of CPUs is on.
+// wholeCores returns all CPUs of the cores that contain CPUs of a set.
 func (t *topology) wholeCores(s unit.CPUSet) unit.CPUSet {
 	var out unit.CPUSet
 	for _, cpus := range t.cores {
@@ -109,7 +109,7 @@ func (t *topology) wholeCores(s unit.CPUSet) unit.CPUSet {
 	return out
 }
 
-// nodesOf returns the NUMA nodes that a set of CPUs is on.
+// nodesOf returns the NUMA nodes that contain CPUs of a set.
 func (t *topology) nodesOf(s unit.CPUSet) Mask {
 	var m Mask
 	for n, cpus := range t.nodes {
@@ -161,8 +161,8 @@ func (m Mask) Nodes() []int {
 // String returns the set as a list: "0-1,3".
 func (m Mask) String() string { return unit.CPUs(m.Nodes()...).String() }
 
-// narrower reports whether a set has fewer nodes than another, or as many with lower numbers:
-// the highest differing node decides.
+// narrower reports whether a set has fewer nodes than another, or equally many but lower ones: the
+// highest differing node decides.
 func (m Mask) narrower(than Mask) bool {
 	if a, b := m.Count(), than.Count(); a != b {
 		return a < b
@@ -170,8 +170,8 @@ func (m Mask) narrower(than Mask) bool {
 	return m < than
 }
 
-// subsets calls f with every nonempty set of the nodes: smaller sets first, and sets of one
-// size in the order of the list.
+// subsets calls f with every nonempty set of nodes: smaller sets first, sets of one size in list
+// order.
 func subsets(nodes []int, f func(Mask)) {
 	var fill func(rest []int, m Mask, missing int)
 	fill = func(rest []int, m Mask, missing int) {
@@ -229,8 +229,7 @@ func (r Resources) atLeast(other Resources) {
 // isHugePages reports whether a resource is a size of huge pages.
 func isHugePages(name string) bool { return strings.HasPrefix(name, hugePages) }
 
-// isNative reports whether a resource is Kubernetes' own: without a domain, or of
-// kubernetes.io.
+// isNative reports whether a resource is Kubernetes' own: its name has no domain, or kubernetes.io.
 func isNative(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, "kubernetes.io/")
 }

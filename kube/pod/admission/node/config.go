@@ -13,9 +13,8 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// configuration has the fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that
-// affect admission. A kubelet reports all of its fields, which vary by version: others are
-// ignored.
+// configuration has the fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that affect
+// admission. Other fields, which vary by version, are ignored.
 type configuration struct {
 	CPUManagerPolicy             string            `json:"cpuManagerPolicy"`
 	CPUManagerPolicyOptions      map[string]string `json:"cpuManagerPolicyOptions"`
@@ -35,8 +34,8 @@ type configuration struct {
 	FeatureGates                 map[string]bool   `json:"featureGates"`
 }
 
-// ConfigOf returns a kubelet's configuration file as its response to /configz would have it,
-// with the defaults of the fields that are read.
+// ConfigOf converts a kubelet's configuration file to the form of /configz, with the defaults of
+// the fields that fettle reads.
 func ConfigOf(file []byte) ([]byte, error) {
 	c := configuration{CPUManagerPolicy: "none", TopologyManagerPolicy: "none", TopologyManagerScope: "container", MemoryManagerPolicy: "None"}
 	if err := yaml.Unmarshal(file, &c); err != nil {
@@ -48,8 +47,8 @@ func ConfigOf(file []byte) ([]byte, error) {
 // defaultEviction is the default of memory.available in evictionHard.
 const defaultEviction = 100 << 20
 
-// Settings parses a kubelet's response to /configz. memoryBytes is the memory of the machine,
-// for thresholds in percent.
+// Settings parses a kubelet's response to /configz. memoryBytes is the machine's memory, for
+// thresholds in percent.
 func Settings(configz []byte, memoryBytes uint64) (admission.Settings, error) {
 	var z struct {
 		Config *configuration `json:"kubeletconfig"`
@@ -88,7 +87,7 @@ func Settings(configz []byte, memoryBytes uint64) (admission.Settings, error) {
 	return s, err
 }
 
-// amounts parses quantities. "pid" in a kubelet's reservations is not a resource of pods.
+// amounts parses quantities. It omits "pid", which is not a resource of pods.
 func amounts(field string, list map[string]string) (admission.Resources, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -104,10 +103,9 @@ func amounts(field string, list map[string]string) (admission.Resources, error) 
 	return out, nil
 }
 
-// eviction returns memory.available of evictionHard in bytes; 0% and 100% mean no threshold,
-// and a percentage is a 32-bit float. Source: k8s.io/kubernetes v1.34.4,
-// pkg/kubelet/eviction/helpers.go, parseThresholdStatement, and apis/config,
-// GetThresholdQuantity.
+// eviction returns memory.available of evictionHard in bytes. 0% and 100% mean no threshold.
+// Percentages are 32-bit floats, as in the kubelet (k8s.io/kubernetes v1.34.4,
+// pkg/kubelet/eviction/helpers.go, parseThresholdStatement, and apis/config, GetThresholdQuantity).
 func eviction(c *configuration, memoryBytes uint64) (uint64, error) {
 	const signal = "memory.available"
 	text, ok := c.EvictionHard[signal]

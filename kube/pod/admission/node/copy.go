@@ -24,8 +24,8 @@ import (
 // CopySchema is the schema of a copy's list of contents.
 const CopySchema = "fettle/node-state/v1"
 
-// Files of a copy that are not the machine's. The machine's have their own paths below the
-// directory: sys/devices/system/node/node0/cpulist.
+// Files of a copy that are not the machine's. The machine's files keep their paths below the
+// directory, such as sys/devices/system/node/node0/cpulist.
 const (
 	contentsFile  = "snapshot.json"
 	configFile    = "configz.json"
@@ -42,13 +42,12 @@ type Contents struct {
 	KubeletDir string    `json:"kubelet_dir"`
 	// Absent are paths that do not exist on the machine.
 	Absent []string `json:"absent"`
-	// Unasked is the reason that the kubelet was not queried for devices.
+	// Unasked is why the kubelet was not queried for devices, or "".
 	Unasked string `json:"unasked,omitempty"`
 }
 
-// Save writes a copy of a snapshot into a new or empty directory, for Load. It contains only
-// the parts of objects and settings that a prediction needs: no environment, commands, or
-// users' annotations.
+// Save writes a copy of a snapshot into a new or empty directory, for Load. It contains only what
+// predictions need, without environment, commands and users' annotations.
 func (s *Snapshot) Save(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +64,7 @@ func (s *Snapshot) Save(dir string) error {
 		return err
 	}
 	for _, name := range []string{cpuState, memoryState} {
-		// Also if the manager is off: its file shows that it was on.
+		// Even if the manager is off, because its file shows that it was on.
 		if _, err := seen.ReadFile(path.Join(s.KubeletDir, name)); err != nil && !missing(err) {
 			return err
 		}
@@ -95,7 +94,7 @@ func (s *Snapshot) Save(dir string) error {
 	return out.err
 }
 
-// slimConfig reduces a response of /configz to the fields that are read.
+// slimConfig reduces a response of /configz to the fields that fettle reads.
 func slimConfig(configz []byte) (any, error) {
 	var z struct {
 		Config configuration `json:"kubeletconfig"`
@@ -104,8 +103,8 @@ func slimConfig(configz []byte) (any, error) {
 	return z, err
 }
 
-// slimNode reduces a Node object to what is read. It writes a lack of features explicitly,
-// unless the object comes from a copy that may omit them.
+// slimNode reduces a Node object to the fields that fettle reads. It states missing features
+// explicitly, unless the object comes from a copy that may omit them.
 func slimNode(n *core.Node, recorded bool) *core.Node {
 	out := &core.Node{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: meta.ObjectMeta{Name: n.Name, Labels: n.Labels}}
 	out.Spec.Taints, out.Spec.Unschedulable = n.Spec.Taints, n.Spec.Unschedulable
@@ -123,7 +122,7 @@ func slimPods(list *core.PodList) *core.PodList {
 		for _, c := range from {
 			x := core.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
 			for _, p := range c.Ports {
-				if p.HostPort > 0 { // also with hostNetwork: the API server sets it
+				if p.HostPort > 0 { // also with hostNetwork, for which the API server sets it
 					x.Ports = append(x.Ports, core.ContainerPort{ContainerPort: p.ContainerPort, HostPort: p.HostPort, HostIP: p.HostIP, Protocol: p.Protocol})
 				}
 			}
@@ -147,8 +146,8 @@ func slimPods(list *core.PodList) *core.PodList {
 	return out
 }
 
-// writer writes files into a directory until one fails. Only their owner can read them: names
-// of pods are private.
+// writer writes files into a directory until one fails. The files are readable only by their owner,
+// because pod names are private.
 type writer struct {
 	dir string
 	err error
@@ -199,7 +198,7 @@ func (r *recorded) ReadDir(p string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// Load reads a directory written by Save or by hand: the machine's files with their paths,
+// Load reads a directory that Save or a user wrote: the machine's files under their paths,
 // configz.json, and, if they exist, node.json, pods.json and podresources.json.
 func Load(dir string) (*Snapshot, error) {
 	h, err := host.Copy(dir)
@@ -273,8 +272,8 @@ func Load(dir string) (*Snapshot, error) {
 	return s, nil
 }
 
-// known decodes a format of fettle's own, which may be written by hand, and rejects unknown
-// keys: otherwise a NUMA node or a device would be missing silently.
+// known decodes a file in fettle's own format, which users may write. It rejects unknown keys,
+// because a misspelled NUMA node or device would silently be missing.
 func known(file string, text json.RawMessage, into any) error {
 	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
 		return nil
@@ -296,7 +295,7 @@ func known(file string, text json.RawMessage, into any) error {
 	return strict.Typed(file, text, err)
 }
 
-// copied are the files of a copy that records which paths did not exist.
+// copied reads the files of a copy that lists the paths that did not exist.
 type copied struct {
 	host.Files
 	absent []string

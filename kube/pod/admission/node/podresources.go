@@ -15,22 +15,21 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// podresources asks the kubelet of this machine for its devices and their containers (the
-// service PodResourcesLister, version 1, on a unix socket).
+// podresources queries this machine's kubelet for its devices and their containers (service
+// PodResourcesLister, version 1, on a unix socket).
 
-// Socket is the kubelet's socket, below its root directory.
+// Socket is the path of the kubelet's socket below its root directory.
 const Socket = "pod-resources/kubelet.sock"
 
 const (
-	// maxAnswer bounds an answer, in bytes: a node with thousands of devices needs a few
-	// megabytes.
+	// maxAnswer limits a response, in bytes; thousands of devices need a few megabytes.
 	maxAnswer = 16 << 20
 	patience  = 10 * time.Second
 )
 
-// Answer is a kubelet's answer.
+// Answer is the kubelet's response.
 type Answer struct {
-	// Allocatable are its healthy devices, in use or not.
+	// Allocatable are the kubelet's healthy devices, used or free.
 	Allocatable []Devices   `json:"allocatable"`
 	Pods        []ListedPod `json:"pods"`
 }
@@ -39,7 +38,7 @@ type Answer struct {
 type Devices struct {
 	Resource string   `json:"resource"`
 	IDs      []string `json:"ids"`
-	// NUMA is empty if the plug-in reports no nodes.
+	// NUMA is nil if the plug-in reports no nodes.
 	NUMA []int `json:"numa_nodes"`
 }
 
@@ -50,7 +49,7 @@ type ListedPod struct {
 	Containers []ListedContainer `json:"containers"`
 }
 
-// ListedContainer lists the resources of a container; CPUs are only exclusive ones.
+// ListedContainer lists a container's resources; CPUs are only exclusive ones.
 type ListedContainer struct {
 	Name    string    `json:"name"`
 	CPUs    []int64   `json:"cpus"`
@@ -61,7 +60,7 @@ type ListedContainer struct {
 func Ask(ctx context.Context, socket string) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// A proxy in the environment, or a resolver, must not apply to a socket file.
+	// No proxy or resolver must be used for a socket file.
 	conn, err := grpc.NewClient("unix:"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
@@ -100,7 +99,7 @@ func podresourcesDevices(list []*v1.ContainerDevices) []Devices {
 	return out
 }
 
-// devices returns the devices of the kubelet's device plug-ins: the healthy ones, and which are
+// devices converts the kubelet's response to the healthy devices of its plug-ins, and marks those
 // in use.
 func devices(r *Answer) []admission.DeviceResource {
 	used := map[string]map[string]bool{}
@@ -116,7 +115,7 @@ func devices(r *Answer) []admission.DeviceResource {
 			}
 		}
 	}
-	// A device that belongs to several NUMA nodes may be listed once for each.
+	// A device with several NUMA nodes may be listed once per node.
 	nodes := map[string]map[string][]int{}
 	for _, d := range r.Allocatable {
 		if nodes[d.Resource] == nil {
@@ -139,11 +138,11 @@ func devices(r *Answer) []admission.DeviceResource {
 	return out
 }
 
-// maxInvented bounds the number of invented devices of one resource.
+// maxInvented limits the placeholder devices of one resource.
 const maxInvented = 4096
 
-// invented returns devices of which only the number is known, from the Node object: they have
-// no NUMA node, and those of existing pods are in use.
+// invented returns placeholder devices if only their number is known, from the Node object. They
+// have no NUMA node; those requested by existing pods are in use.
 func invented(allocatable, requested admission.Resources) []admission.DeviceResource {
 	var out []admission.DeviceResource
 	for _, name := range slices.Sorted(maps.Keys(allocatable)) {

@@ -25,12 +25,12 @@ const (
 	memoryState = "memory_manager_state"
 )
 
-// cpuShares exists where the CPU controller has control groups of version 1.
+// cpuShares exists if the CPU controller uses cgroup v1.
 const cpuShares = "/sys/fs/cgroup/cpu/cpu.shares"
 
-// Snapshot is a node's data as it was read.
+// Snapshot is the raw data of a node, the source of a prediction's input.
 type Snapshot struct {
-	// From names its origin, for people.
+	// From is the display name of the data's origin.
 	From string
 	// Taken is when it was taken; zero if unknown.
 	Taken time.Time
@@ -44,12 +44,11 @@ type Snapshot struct {
 	Node *core.Node
 	// Pods are the pods bound to the node; nil if unknown.
 	Pods *core.PodList
-	// Resources is the kubelet's answer about devices; nil if it was not queried, with the reason
-	// in Unasked.
+	// Resources is the kubelet's response about devices. If it is nil, Unasked has the reason.
 	Resources *Answer
 	Unasked   string
 
-	recorded bool // Load read what Save wrote, and not the whole Node object
+	recorded bool // the snapshot comes from Save's copy, which reduces the Node object
 }
 
 // Name returns the name of the node; "" if unknown.
@@ -60,8 +59,8 @@ func (s *Snapshot) Name() string {
 	return s.Node.Name
 }
 
-// Input converts a snapshot to the input of a prediction, except the pod. An unknown value is
-// an error if it is required; otherwise it is assumed, as Assumed lists.
+// Input converts a snapshot to a prediction's input without the pod. A missing required value is an
+// error; other missing values are assumed, and listed in Assumed.
 func (s *Snapshot) Input() (admission.Input, error) {
 	in := admission.Input{State: admission.State{Running: true}}
 	from := func(what, where string) { in.Sources = append(in.Sources, admission.Source{What: what, From: where}) }
@@ -81,7 +80,7 @@ func (s *Snapshot) Input() (admission.Input, error) {
 		return in, fmt.Errorf("%s: %w", s.From, err)
 	}
 	from("settings", "the kubelet's answer to /configz")
-	if s.Node != nil { // 0 where it is not a release
+	if s.Node != nil { // 0 for an invalid version
 		in.Settings.Release, _ = admission.ParseRelease(s.Node.Status.NodeInfo.KubeletVersion)
 	}
 	if err := s.managers(&in, from, assume); err != nil {
@@ -95,7 +94,7 @@ func (s *Snapshot) Input() (admission.Input, error) {
 	return in, nil
 }
 
-// memory returns the memory of the machine as its kernel reports it, for the kubelet's
+// memory returns the machine's memory in bytes as the kernel reports it, for the kubelet's
 // thresholds in percent.
 func (s *Snapshot) memory(n *admission.Node) uint64 {
 	if text, err := s.Files.ReadFile("/proc/meminfo"); err == nil {
@@ -110,7 +109,7 @@ func (s *Snapshot) memory(n *admission.Node) uint64 {
 	return sum
 }
 
-// managers reads the state of the managers.
+// managers reads the managers' state files.
 func (s *Snapshot) managers(in *admission.Input, from func(string, string), assume func(string, ...any)) error {
 	read := func(name string, static bool, take func([]byte) error) error {
 		file := path.Join(s.KubeletDir, name)
@@ -125,7 +124,7 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 		case !missing(err):
 			return fmt.Errorf("%s: %w", s.From, err)
 		case !static:
-			return nil // the manager is off, and would hold nothing
+			return nil // the manager is off and holds nothing
 		case host.Unknown(err):
 			assume("no container has anything from the manager whose file is %s: it is not in %s", name, s.From)
 		default:
@@ -145,8 +144,8 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 	})
 }
 
-// KubeletUID returns the kubelet's UID of a pod: a static pod's mirror has another UID, and the
-// kubelet's in an annotation.
+// KubeletUID returns the UID by which the kubelet knows a pod. A static pod's mirror has another
+// UID, with the kubelet's in an annotation.
 func KubeletUID(p *core.Pod) string {
 	if hash, ok := p.Annotations[core.MirrorPodAnnotationKey]; ok {
 		return hash
@@ -178,7 +177,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		in.Place = &admission.Place{Labels: s.Node.Labels, Taints: s.Node.Spec.Taints, Cordoned: s.Node.Spec.Unschedulable, Features: *declaredFeatures(&s.Node.Status)}
 		if f := s.Node.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
 			in.Place.StrictGroups = f.SupplementalGroupsPolicy
-		} else if !s.recorded { // copies from before features were recorded have none
+		} else if !s.recorded { // copies from before features were recorded lack them
 			in.Place.StrictGroups = new(bool)
 		}
 		from("labels and taints", "the Node object")
@@ -228,7 +227,7 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 	assume("%s: as many devices as the Node object says, on no NUMA node in particular: %s", strings.Join(names, ", "), why)
 }
 
-// release adds the assumptions about the kubelet's release.
+// release adds assumptions that follow from the kubelet's release.
 func (s *Snapshot) release(r admission.Release, assume func(string, ...any)) {
 	if s.Node == nil {
 		assume("the kubelet is of Kubernetes %s (Node object unknown)", admission.Newest)

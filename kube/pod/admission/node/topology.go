@@ -1,6 +1,6 @@
-// Package node reads what a prediction needs of a node: the topology of the machine, the
-// configuration of its kubelet, the state of its managers, and its pods; from the machine
-// itself and the API, or from a directory with a copy of these.
+// Package node reads a node's data for a prediction: machine topology, kubelet configuration,
+// managers' state, and pods. The data comes from the machine and the API, or from a directory with
+// a copy.
 package node
 
 import (
@@ -21,8 +21,8 @@ const (
 	nodeDir = "/sys/devices/system/node"
 )
 
-// Topology reads the processors and the memory of a machine as the kubelet sees them:
-// as cAdvisor v0.52.1 reads them (utils/sysinfo, GetNodesInfo).
+// Topology reads a machine's processors and memory as the kubelet sees them, like cAdvisor v0.52.1
+// (utils/sysinfo, GetNodesInfo).
 func Topology(files host.Files) (admission.Node, error) {
 	r := sysfs{files: files}
 	if err := r.readOnline(); err != nil {
@@ -66,14 +66,14 @@ func Topology(files host.Files) (admission.Node, error) {
 	return n, nil
 }
 
-// missing reports whether err means that a file does not exist, for whatever reason.
+// missing reports whether err means that a file does not exist, in any form.
 func missing(err error) bool { return host.NotFound(err) }
 
 // sysfs reads the kernel's directories of processors and nodes.
 type sysfs struct {
 	files host.Files
-	// online are the online CPUs; known is false if the kernel does not report them, and then
-	// cannot turn any off.
+	// online are the online CPUs. known is false if the kernel does not report them, because it
+	// cannot turn CPUs off.
 	online unit.CPUSet
 	known  bool
 }
@@ -126,8 +126,8 @@ func (r *sysfs) numbered(dir, word string) ([]int, error) {
 	return out, nil
 }
 
-// physicalCore is a core of a NUMA node, and its caches beyond level 2 that the node does not
-// share as a whole, in the kernel's order.
+// physicalCore is a core of a NUMA node, with its caches beyond level 2 that only a part of the
+// node shares, in the kernel's order.
 type physicalCore struct {
 	id, socket int
 	threads    []int
@@ -182,8 +182,8 @@ func (r *sysfs) processors(node int, cpus []int) ([]admission.Processor, error) 
 	return out, nil
 }
 
-// caches finds the caches that only some cores of their NUMA node share. It stops at a cache
-// that cannot be read, like the original: guests often have none.
+// caches determines the caches that only some cores of their NUMA node share. Like cAdvisor, it
+// stops at an unreadable cache; guests often have none.
 func (r *sysfs) caches(cores []*physicalCore) {
 	for _, c := range cores {
 		dir := fmt.Sprintf("%s/cpu%d/cache", cpuDir, c.threads[0])
@@ -292,8 +292,8 @@ func (r *sysfs) distances(dir string) ([]uint64, error) {
 	return out, nil
 }
 
-// withoutNodes returns a machine whose kernel has no NUMA nodes: each socket counts as one, and
-// its memory is unknown.
+// withoutNodes returns a machine whose kernel has no NUMA support: each socket counts as a node,
+// with unknown memory.
 func (r *sysfs) withoutNodes() (admission.Node, error) {
 	var n admission.Node
 	cpus, err := r.numbered(cpuDir, "cpu")

@@ -1,5 +1,5 @@
-// Fields that the API of Kubernetes 1.29 to 1.33 lacks or ignores are read only in this file:
-// test/admission replaces it to build with that API (testdata/overlay.json).
+// Fields that the API of Kubernetes 1.29 to 1.33 lacks or ignores are read only in this file;
+// test/admission replaces it for that API (testdata/overlay.json).
 
 package podfile
 
@@ -20,8 +20,8 @@ func strictGroups(spec *core.PodSpec) bool {
 	return c != nil && c.SupplementalGroupsPolicy != nil && *c.SupplementalGroupsPolicy == core.SupplementalGroupsPolicyStrict
 }
 
-// features returns the features of a node that the pod needs. Source: k8s.io/component-helpers
-// v0.36.3 and v0.37.2, nodedeclaredfeatures/features, InferForScheduling.
+// features returns the node features that the pod needs. Source: k8s.io/component-helpers v0.36.3
+// and v0.37.2, nodedeclaredfeatures/features, InferForScheduling.
 func features(spec *core.PodSpec) []string {
 	var all []string
 	restartsAll := func(rules []core.ContainerRestartRule) bool {
@@ -48,8 +48,8 @@ func features(spec *core.PodSpec) []string {
 	return all
 }
 
-// bindOptions reports whether a mount has bind options. The field is found by name: the APIs up
-// to 1.36, with which test/admission builds this, lack it.
+// bindOptions reports whether a mount has bind options. It finds the field by name, because APIs up
+// to 1.36 lack it.
 func bindOptions(spec *core.PodSpec) bool {
 	for _, list := range [][]core.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -63,8 +63,8 @@ func bindOptions(spec *core.PodSpec) bool {
 	return false
 }
 
-// claim marks the extended resources of a pod's containers that come from a claim, which the
-// scheduler has created for it.
+// claim marks the containers' extended resources that come from the claim which the scheduler
+// created for the pod.
 func claim(p *admission.Pod, status *core.PodStatus) {
 	if status.ExtendedResourceClaimStatus == nil {
 		return

@@ -28,8 +28,8 @@ func placement(spec *core.PodSpec) admission.Placement {
 	return p
 }
 
-// HostPorts returns the host ports of a pod: those of its containers and sidecars, and with
-// hostNetwork all ports that they name.
+// HostPorts returns a pod's host ports: those of containers and sidecars, and with hostNetwork all
+// of their ports.
 func HostPorts(spec *core.PodSpec) []admission.HostPort {
 	var all []admission.HostPort
 	add := func(c *core.Container) {
@@ -60,11 +60,10 @@ func HostPorts(spec *core.PodSpec) []admission.HostPort {
 	return all
 }
 
-// withAll are the taints that the API server makes every pod tolerate for a while (plug-in
-// DefaultTolerationSeconds), onDaemons those that the DaemonSet controller's pods tolerate, and
-// onHostNetwork those tolerated with the host's network. Source: k8s.io/kubernetes v1.34.4,
-// plugin/pkg/admission/defaulttolerationseconds and pkg/controller/daemon/util,
-// AddOrUpdateDaemonPodTolerations.
+// Taints that pods tolerate without own tolerations: withAll every pod for a limited time (plug-in
+// DefaultTolerationSeconds), onDaemons DaemonSet pods, onHostNetwork those with hostNetwork.
+// Source: k8s.io/kubernetes v1.34.4, plugin/pkg/admission/defaulttolerationseconds and
+// pkg/controller/daemon/util, AddOrUpdateDaemonPodTolerations.
 var (
 	withAll = []core.Taint{
 		{Key: core.TaintNodeNotReady, Effect: core.TaintEffectNoExecute}, {Key: core.TaintNodeUnreachable, Effect: core.TaintEffectNoExecute},
@@ -76,7 +75,7 @@ var (
 	onHostNetwork = []core.Taint{{Key: core.TaintNodeNetworkUnavailable, Effect: core.TaintEffectNoSchedule}}
 )
 
-// tolerations returns a pod's tolerations with those added for taints.
+// tolerations returns a pod's own tolerations, and tolerations of the added taints.
 func tolerations(own []core.Toleration, added []core.Taint) []core.Toleration {
 	all := slices.Clone(own)
 	for _, t := range added {
@@ -96,8 +95,8 @@ func daemon(p *admission.Placement, spec *core.PodSpec) {
 // place maps the fields of a document in a manifest to lines.
 type place struct {
 	name  string
-	begin int          // the document's first line
-	root  *yamlv3.Node // nil where it cannot be told
+	begin int          // first line of the document
+	root  *yamlv3.Node // nil if it cannot be parsed
 }
 
 // parse parses the text of the document.
@@ -119,8 +118,8 @@ func (p *place) unreadable(err error) error {
 	return fmt.Errorf("%s:%d: %s", p.name, p.begin+max(line, 1)-1, words)
 }
 
-// mistyped returns the error for a value of the wrong type; ok is false if err is about
-// something else. what is the object being read, and in its path.
+// mistyped returns the error for a value of the wrong type; ok is false if err is about something
+// else. what names the object, in its path.
 func (p *place) mistyped(in, what string, err error) (wrong error, ok bool) {
 	if p.root == nil {
 		return nil, false
@@ -143,7 +142,7 @@ func fieldOf(err error) string {
 // step matches a name or a number in a path.
 var step = regexp.MustCompile(`[^.\[\]]+`)
 
-// line returns the line of a field, or of the innermost parent that is found.
+// line returns the line of a field, or of its innermost parent in the file.
 func (p *place) line(path string) int {
 	n, line := p.root, 1
 	if n != nil && n.Line > 0 {

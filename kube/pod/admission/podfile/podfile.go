@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// maxSize bounds a manifest; the API server accepts at most 3 MiB.
+// maxSize limits a manifest, in bytes; the API server accepts at most 3 MiB.
 const maxSize = 4 << 20
 
 // File is the content of a manifest.
@@ -28,7 +28,7 @@ type File struct {
 	// Skipped are the objects without pods, as Kind/name.
 	Skipped []string
 
-	at place // where in the manifest its fields stand, of the document that is read
+	at place // positions of the fields of the current document
 }
 
 // Found is a pod of a manifest, without the API server's defaults (Pod.Default).
@@ -38,8 +38,8 @@ type Found struct {
 	Line int
 }
 
-// Read reads a manifest, which may have several documents or a List. Unknown fields are errors,
-// so that a typing error is not taken for a pod without requests. The name is for messages.
+// Read parses a manifest with one or more documents or a List; name is for messages. Unknown fields
+// are errors, because a misspelled field must not look like a missing request.
 func Read(name string, text []byte) (*File, error) {
 	if len(text) > maxSize {
 		return nil, fmt.Errorf("%s has %d bytes; at most %d allowed", name, len(text), maxSize)
@@ -89,20 +89,20 @@ func documents(text []byte) []document {
 	return out
 }
 
-// read reads one document.
+// read parses one document; line is its first line.
 func (f *File) read(text []byte, line int) error {
 	body, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return f.at.unreadable(err)
 	}
 	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
-		return nil // nothing but comments
+		return nil // only comments
 	}
 	f.at.parse(text)
 	return f.object(body, line, "")
 }
 
-// object reads one object; in is its path in the document: "items[0]", or "" for the whole
+// object parses one object; in is its path in the document, such as "items[0]", or "" for the whole
 // document.
 func (f *File) object(body []byte, line int, in string) error {
 	wrong := func(path string, err error) error {
@@ -173,8 +173,8 @@ func (f *File) object(body []byte, line int, in string) error {
 	return nil
 }
 
-// kinds has for each kind with pods a function that returns a new object, and a function that
-// returns the pods' specification once the object is read.
+// kinds maps each kind with pods to a function that returns a new object, and a function that
+// returns the decoded object's pod specification.
 var kinds = map[string]func() (object any, spec func() *core.PodSpec){
 	"v1 Pod":         func() (any, func() *core.PodSpec) { o := &core.Pod{}; return o, at(&o.Spec) },
 	"v1 PodTemplate": func() (any, func() *core.PodSpec) { o := &core.PodTemplate{}; return o, at(&o.Template.Spec) },
@@ -200,7 +200,7 @@ var kinds = map[string]func() (object any, spec func() *core.PodSpec){
 
 func at(spec *core.PodSpec) func() *core.PodSpec { return func() *core.PodSpec { return spec } }
 
-// Of returns the relevant parts of a pod's specification, without defaults.
+// Of converts a pod's specification to its relevant parts, without defaults.
 func Of(spec *core.PodSpec) admission.Pod {
 	p := admission.Pod{Overhead: Resources(spec.Overhead), Placement: placement(spec), Features: features(spec)}
 	for i := range spec.InitContainers {
@@ -212,7 +212,7 @@ func Of(spec *core.PodSpec) admission.Pod {
 	}
 	if r := ofPod(spec); r != nil {
 		if p.Requests, p.Limits = Resources(r.Requests), Resources(r.Limits); p.Requests == nil {
-			p.Requests = admission.Resources{} // there are some, though empty
+			p.Requests = admission.Resources{} // resources exist, though empty
 		}
 	}
 	for _, v := range spec.Volumes {

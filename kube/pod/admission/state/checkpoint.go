@@ -48,14 +48,13 @@ type cpuFile struct {
 // cpuData is the content of Data.
 type cpuData struct {
 	cpuFields
-	// Baselines are the CPUs of containers before they were resized
-	// (InPlacePodVerticalScalingExclusiveCPUs).
+	// Baselines are containers' CPUs before a resize (InPlacePodVerticalScalingExclusiveCPUs).
 	Baselines map[string]map[string]struct {
 		Baseline string `json:"baseline"`
 	} `json:"baselines,omitempty"`
 }
 
-// verified returns the content that a kubelet uses, after checking its checksum.
+// verified checks the checksum, and returns the content that a kubelet uses.
 func (c *cpuFile) verified(k reader) (*cpuFields, error) {
 	if k.data && (c.Data != "" || c.DataChecksum != 0) {
 		data := cpuData{}
@@ -65,7 +64,7 @@ func (c *cpuFile) verified(k reader) (*cpuFields, error) {
 	if pods && err == nil && k.pods {
 		return &c.cpuFields, nil
 	}
-	// A file without a sum is accepted, as written by kubelets without checksums.
+	// A file without a checksum is accepted; older kubelets wrote none.
 	if c.Checksum == 0 || checksum.Of(&CPUManagerCheckpoint{c.PolicyName, c.DefaultCPUSet, c.Entries, 0}) == c.Checksum {
 		c.PodEntries = nil
 		return &c.cpuFields, nil
@@ -103,8 +102,8 @@ func (k reader) inner(text string, sum checksum.Checksum, into any) error {
 	return k.decode([]byte(text), into)
 }
 
-// CPUManagerCheckpoint is cpu_manager_state from 1.18 on: the kubelet's name of the type
-// is part of the checksum, as are the names of fields and their order.
+// CPUManagerCheckpoint is cpu_manager_state from 1.18 on. The checksum includes the names of the
+// type and of its fields, and their order, so these are the kubelet's.
 type CPUManagerCheckpoint struct {
 	PolicyName    string                       `json:"policyName"`
 	DefaultCPUSet string                       `json:"defaultCpuSet"`
@@ -143,7 +142,7 @@ type memoryFile struct {
 	DataChecksum checksum.Checksum `json:"dataChecksum"`
 }
 
-// verified returns the content that a kubelet uses, after checking its checksum.
+// verified checks the checksum, and returns the content that a kubelet uses.
 func (c *memoryFile) verified(k reader) (*memoryFields, error) {
 	if k.data && (c.Data != "" || c.DataChecksum != 0) {
 		data := memoryFields{}

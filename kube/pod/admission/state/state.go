@@ -1,5 +1,5 @@
-// Package state reads the files in which a kubelet keeps its managers' assignments:
-// cpu_manager_state and memory_manager_state in its root directory.
+// Package state reads the kubelet's files with its managers' assignments: cpu_manager_state and
+// memory_manager_state in its root directory.
 package state
 
 import (
@@ -14,26 +14,26 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// maxSize bounds a file: thousands of pods make a megabyte.
+// maxSize limits a file, in bytes; thousands of pods need 1 MB.
 const maxSize = 16 << 20
 
-// errSum means that a file differs from what the kubelet wrote: the kubelet does not start with
+// errSum means that a file was changed after the kubelet wrote it; the kubelet does not start with
 // it.
 var errSum = errors.New("checksum mismatch: damaged or edited by hand; a kubelet does not start with this file")
 
-// errForm means that a kubelet wrote the file, but this one does not start with it.
+// errForm means that another release's kubelet wrote the file, and this one does not start with it.
 var errForm = errors.New("written by Kubernetes 1.36 or later with the feature gate PodLevelResourceManagers; without that gate a kubelet before 1.37 does not start. Drain the node and delete the file")
 
-// reader is the kubelet that starts with a file, by the forms it supports.
+// reader describes the file forms that a starting kubelet supports.
 type reader struct {
-	lenient bool // it passes over keys that it does not know, as is known of its release
-	data    bool // it reads `data`
-	pods    bool // it reads podEntries
-	noSum   bool // its memory manager takes a file without a checksum
+	lenient bool // ignores unknown keys, which is certain for its release
+	data    bool // reads `data`
+	pods    bool // reads podEntries
+	noSum   bool // accepts memory_manager_state without a checksum
 }
 
-// readerOf returns the reader for settings; for an unknown or newer release, one that reads all
-// known forms. Source: as for the forms; 1.36 and 1.37 were run (test/admission, TestForms).
+// readerOf returns the reader for settings; for an unknown or newer release, it supports all known
+// forms. Source: as for the forms; 1.36 and 1.37 were run (test/admission, TestForms).
 func readerOf(s admission.Settings) reader {
 	r := s.Release
 	if r == 0 || r > admission.Newest {
@@ -42,8 +42,8 @@ func readerOf(s admission.Settings) reader {
 	return reader{lenient: true, data: r >= 37, pods: r >= 37 || s.ManagesPods(), noSum: r >= 36}
 }
 
-// decode decodes JSON as the kubelet does. For an unknown kubelet, repeated keys and keys that
-// no known kubelet writes are errors.
+// decode decodes JSON like the kubelet. For an unknown kubelet, duplicate keys, and keys that no
+// known kubelet writes, are errors.
 func (k reader) decode(text []byte, into any) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("the file has %d bytes; at most %d allowed", len(text), maxSize)
@@ -61,8 +61,8 @@ func (k reader) decode(text []byte, into any) error {
 	return nil
 }
 
-// CPU reads the text of cpu_manager_state as a kubelet of the settings' release does, in
-// each of the forms that kubelets from Kubernetes 1.18 to 1.37 write.
+// CPU parses cpu_manager_state like a kubelet of the settings' release, in all forms of Kubernetes
+// 1.18 to 1.37.
 func CPU(text []byte, s admission.Settings) (*admission.CPUState, error) {
 	out, err := readCPU(text, readerOf(s))
 	if err != nil {
@@ -103,7 +103,7 @@ func readCPU(text []byte, k reader) (*admission.CPUState, error) {
 	return out, nil
 }
 
-// cpus parses a list as the kubelet writes it: only numbers and ranges.
+// cpus parses a list in the kubelet's form: only numbers and ranges.
 func cpus(list string) (unit.CPUSet, error) {
 	if rest := strings.Trim(list, "0123456789,-"); rest != "" {
 		return unit.CPUSet{}, fmt.Errorf("CPU list %q: want numbers and ranges", list)
@@ -111,8 +111,8 @@ func cpus(list string) (unit.CPUSet, error) {
 	return unit.ParseCPUList(list)
 }
 
-// Memory reads the text of memory_manager_state as a kubelet of the settings' release does,
-// in each of the forms that kubelets from Kubernetes 1.22 to 1.37 write.
+// Memory parses memory_manager_state like a kubelet of the settings' release, in all forms of
+// Kubernetes 1.22 to 1.37.
 func Memory(text []byte, s admission.Settings) (*admission.MemoryState, error) {
 	out, err := readMemory(text, readerOf(s))
 	if err != nil {
@@ -179,7 +179,7 @@ func blocks(list []Block) ([]admission.MemoryBlock, error) {
 	return out, nil
 }
 
-// mask returns a set of NUMA nodes from a file.
+// mask converts a file's NUMA nodes to a set.
 func mask(nodes []int) (admission.Mask, error) {
 	var m admission.Mask
 	for _, n := range nodes {

@@ -1,8 +1,8 @@
 // Package checksum computes the checksums in a kubelet's state files.
 //
-// A sum is computed from a dump of the Go value, which contains the names of types and
-// packages. So this package, its type, and the types of package state have the names of those
-// in k8s.io/kubernetes (pkg/kubelet/checkpointmanager/checksum, pkg/util/hash).
+// The checksum is computed from a dump of the Go value, which contains type and package names. This
+// package, its type, and the types of package state therefore have the names in k8s.io/kubernetes
+// (pkg/kubelet/checkpointmanager/checksum, pkg/util/hash).
 package checksum
 
 import (
@@ -16,8 +16,8 @@ import (
 // Checksum is the checksum in a file.
 type Checksum uint64
 
-// upstream replaces names of types of package state by the kubelet's, where two packages have a
-// PodEntry.
+// upstream replaces type names of package state with the kubelet's, because the kubelet has a
+// PodEntry in two packages.
 var upstream = strings.NewReplacer(
 	"state.cpuManagerCheckpointV3", "state.CPUManagerCheckpoint",
 	"state.podCPUAssignments", "state.PodCPUAssignments",
