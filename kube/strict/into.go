@@ -20,19 +20,19 @@ var (
 	unmarshaler  = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// Into decodes a node into what v points to: a struct, or a type that a field may have: string,
-// numbers, bool, time.Duration (a number without unit has the unit of the tag unit, s or ms;
-// without that tag it has to be 0), Pairs, *yaml.Node (undecoded), JSON unmarshalers, any,
-// pointers and lists of these, and maps from strings to these. The tag min is the minimum,
-// oneof the allowed words, pattern the form of a string, minLength 1 forbids an empty one.
+// Into decodes a node into the value that v points to, and records problems in the reader.
+// Supported types: structs, strings, numbers, bool, time.Duration, Pairs, *yaml.Node (undecoded),
+// JSON unmarshalers, any, and pointers, lists and maps of these. Tags: unit (s or ms) is the unit
+// of a bare number of a duration, without it only 0 is allowed; min is the minimum, oneof lists the
+// allowed words, pattern is a string's form, minLength 1 forbids an empty string.
 func (r *Reader) Into(n *yaml.Node, v any) {
 	to := reflect.ValueOf(v).Elem()
 	r.root = to.Type()
 	r.into(n, to, "", "")
 }
 
-// into decodes a node into a value. path names the node in messages; tag has the constraints of
-// its field.
+// into decodes a node into a value. path names the node in messages; tag has its field's
+// constraints.
 func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	if v.Type() == nodeType {
 		v.Set(reflect.ValueOf(n))
@@ -81,8 +81,8 @@ func (r *Reader) into(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 	}
 }
 
-// mayBeEmpty reports whether a null may be at a path; the value then keeps its default. With
-// API, null fields and map values do not reach it: they are left out (see dropped).
+// mayBeEmpty reports whether null is allowed at a path; the value then keeps its default. With API,
+// null fields and map values are dropped before (see dropped).
 func (r *Reader) mayBeEmpty(path string) bool {
 	if !r.API {
 		return !strings.HasSuffix(path, "]")
@@ -91,11 +91,10 @@ func (r *Reader) mayBeEmpty(path string) bool {
 	return slices.Contains(r.Empty, top)
 }
 
-// dropped reports whether an API server omits a field or map value because it is null: it does
-// where the schema does not allow null, which no schema of ours does. Values of any JSON (own)
-// keep their nulls, and in metadata a null is the zero value. Source:
-// k8s.io/apiextensions-apiserver v0.34.4, pkg/apiserver/schema/defaulting,
-// PruneNonNullableNullsWithoutDefaults.
+// dropped reports whether an API server omits a null field or map value. It does so if the schema
+// does not allow null, which is true for all schemas of fettle. Values of any JSON (own) keep their
+// nulls; in metadata null means the zero value. Source: k8s.io/apiextensions-apiserver v0.34.4,
+// pkg/apiserver/schema/defaulting, PruneNonNullableNullsWithoutDefaults.
 func (r *Reader) dropped(n *yaml.Node, path string) bool {
 	return r.API && n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !r.mayBeEmpty(path)
 }
@@ -106,14 +105,14 @@ func (r *Reader) unaliased(n *yaml.Node, path string) {
 
 // Field is a field of a struct.
 type Field struct {
-	Names    []string // as it is written; the first is the one for messages
+	Names    []string // spellings; messages use the first
 	Index    []int    // for reflect.Type.FieldByIndex
 	Required bool
 	Tag      reflect.StructTag
 }
 
-// Fields returns the fields of a struct that are read. With API they are the fields of its
-// JSON: embedded structs without a name of their own are inlined.
+// Fields returns the fields of a struct that are decoded. With API they are its JSON fields, with
+// unnamed embedded structs inlined.
 func (r *Reader) Fields(t reflect.Type) []Field {
 	var out []Field
 	for i := range t.NumField() {
@@ -146,7 +145,7 @@ func (r *Reader) Fields(t reflect.Type) []Field {
 	return out
 }
 
-// called reports whether a key of a mapping names a field.
+// called reports whether a mapping's key names a field.
 func (r *Reader) called(f Field, key *yaml.Node) bool {
 	if key.Kind != yaml.ScalarNode {
 		return false
@@ -229,11 +228,11 @@ func (r *Reader) mapping(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(m)
 }
 
-// own decodes values that unmarshal themselves: times, quantities, and any JSON.
+// own decodes values with their own unmarshaler: times, quantities, and any JSON.
 func (r *Reader) own(n *yaml.Node, v reflect.Value, path string) {
 	text := r.json(n, path)
 	if text == nil {
-		return // it is told what is wrong
+		return // the error is recorded
 	}
 	if err := json.Unmarshal(text, v.Addr().Interface()); err != nil {
 		r.Fault(n, "%s: %w", path, err)
@@ -254,8 +253,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// unknown reports an unknown field, with a similar field, the place where it belongs, or the
-// known fields.
+// unknown records an unknown field, with a similar field, the path where it belongs, or the known
+// fields.
 func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	var names []string
 	for _, f := range all {
@@ -275,12 +274,11 @@ func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	r.Fault(key, "%sunknown field %q%s", lead(path), key.Value, hint)
 }
 
-// mostPlaces caps the places listed for a field: a field that occurs nearly everywhere gives no
-// hint.
+// mostPlaces limits the paths listed for a field; a field with more paths gives no useful hint.
 const mostPlaces = 3
 
-// places returns the paths in the file at which a field of that name belongs. For API objects
-// it returns none: their names recur at many paths.
+// places returns the paths in the file where a field with this name belongs; nil for API objects,
+// whose names recur at many paths.
 func (r *Reader) places(key *yaml.Node) []string {
 	if r.API || r.root == nil {
 		return nil
@@ -293,7 +291,8 @@ func (r *Reader) places(key *yaml.Node) []string {
 	return all
 }
 
-// search walks the structs below a type, which must not contain themselves.
+// search adds the paths of fields with key's name in the structs below a type. The structs must not
+// contain themselves.
 func (r *Reader) search(t reflect.Type, key *yaml.Node, path string, into *[]string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && t != pairsType {
 		if t == nodeType {

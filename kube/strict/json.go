@@ -10,11 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes caps the number of nodes after expanding aliases.
+// maxNodes limits the nodes after expanding aliases.
 const maxNodes = 1_000_000
 
-// JSON returns a node as JSON, with numbers as they are written. Duplicate keys and values that
-// JSON cannot express are problems; it then returns nil.
+// JSON returns a node as JSON, with numbers as written. For duplicate keys, and values that JSON
+// cannot express, it records a problem and returns nil.
 func (r *Reader) JSON(n *yaml.Node) json.RawMessage { return r.json(n, "") }
 
 // json returns a node as JSON; path names it in messages.
@@ -111,7 +111,7 @@ type jsonNodes struct {
 func (j *jsonNodes) node() *yaml.Node {
 	token, err := j.Token()
 	if err != nil {
-		panic(fmt.Sprintf("valid JSON cannot be read: %v", err)) // json.Valid has seen it
+		panic(fmt.Sprintf("valid JSON cannot be read: %v", err)) // json.Valid has accepted it
 	}
 	end := int(j.InputOffset())
 	j.line += bytes.Count(j.data[j.at:end], []byte("\n"))
@@ -142,7 +142,7 @@ func (j *jsonNodes) node() *yaml.Node {
 	return n
 }
 
-// Pair is a name and its text. Text is nil if the file has no value.
+// Pair is a name and its text; Text is nil without a value.
 type Pair struct {
 	Name string
 	Text *string
@@ -166,7 +166,7 @@ func (p Pairs) Map() map[string]string {
 	return m
 }
 
-// pairs decodes names and texts.
+// pairs decodes names and texts from a mapping or a list of mappings.
 func (r *Reader) pairs(n *yaml.Node, path string) Pairs {
 	var out Pairs
 	switch {

@@ -17,15 +17,15 @@ import (
 
 var (
 	decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
-	// truths matches the texts that YAML 1.1, and so kubectl, reads as true or false.
+	// truths matches the texts that YAML 1.1, and therefore kubectl, reads as booleans.
 	truths = regexp.MustCompile(`^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$`)
 )
 
-// isTruth reports whether kubectl reads a plain scalar as true or false.
+// isTruth reports whether kubectl reads a plain scalar as a boolean.
 func isTruth(n *yaml.Node) bool { return n.Style == 0 && truths.MatchString(n.Value) }
 
-// scalar decodes a scalar. With API it has to have the field's type; otherwise any text that
-// parses as that type is accepted.
+// scalar decodes a scalar. With API it must have the field's type; otherwise any text that parses
+// as that type is accepted.
 func (r *Reader) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	switch v.Kind() {
 	case reflect.String:
@@ -81,9 +81,8 @@ func (r *Reader) truth(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// number decodes a whole number: with API in the range of the field's type, otherwise of 32
-// bits and, without a tag min, at least 0. An API has no unsigned numbers: their maximum is
-// always that of int64.
+// number decodes a whole number. With API its range is that of the field's type, for unsigned ones
+// up to int64's maximum. Otherwise it has 32 bits and, without a tag min, is at least 0.
 func (r *Reader) number(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	bits, least := 32, int64(0)
 	if r.API {
@@ -109,7 +108,7 @@ func (r *Reader) number(n *yaml.Node, v reflect.Value, path string, tag reflect.
 	}
 }
 
-// Found describes the value of a node.
+// Found describes a node's value for messages.
 func Found(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -133,7 +132,7 @@ func Found(n *yaml.Node) string {
 	}
 }
 
-// quote returns how to write a scalar as a text.
+// quote returns a scalar quoted as text.
 func quote(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || strings.ContainsAny(n.Value, "\"\n") {
 		return ""
@@ -161,9 +160,9 @@ func (r *Reader) duration(n *yaml.Node, v reflect.Value, path string, tag reflec
 	v.SetInt(int64(d))
 }
 
-// ParseDuration parses a duration: plain digits are in unit (only 0 if unit is 0); otherwise
-// Go's form, also with spaces and with sec and min. It returns false if text is not a duration,
-// is negative or is longer than a year.
+// ParseDuration parses a duration: bare digits are in unit (only 0 if unit is 0), other texts in
+// Go's form, also with spaces, sec and min. ok is false for an invalid text, a negative duration,
+// or more than a year.
 func ParseDuration(text string, unit time.Duration) (time.Duration, bool) {
 	text = strings.Join(strings.Fields(text), "")
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {

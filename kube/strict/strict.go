@@ -1,10 +1,9 @@
-// Package strict decodes YAML or JSON into Go values and refuses everything else, with file,
-// line and what is allowed there.
+// Package strict decodes YAML or JSON files into Go values. It rejects everything unknown, with
+// file, line and the allowed alternatives.
 //
-// The tag yaml names the fields of a struct, and the tag also further spellings; case is
-// ignored, as in viper, which read the files of Cluster Loader. A string field At gets the
-// FILE:LINE of its struct. Objects of a Kubernetes API are read as an API server reads them:
-// see Objects.
+// The tag yaml names a struct's field, the tag also lists further spellings. Case is ignored, as in
+// viper, which Cluster Loader used. A string field At receives the FILE:LINE of its struct. Objects
+// reads Kubernetes API objects like an API server.
 package strict
 
 import (
@@ -22,31 +21,30 @@ import (
 // MaxFile is the default maximum size of a file, in bytes.
 const MaxFile = 16 << 20
 
-// MaxProblems caps the number of reported mistakes in a file.
+// MaxProblems limits the reported problems of a file.
 const MaxProblems = 50
 
-// Reader reads one file. It collects its problems; Err returns them all.
+// Reader decodes one file and collects its problems; Err returns them.
 type Reader struct {
 	File string
-	// Max is the maximum size of the file, in bytes; 0 means MaxFile.
+	// Max limits the file, in bytes; 0 means MaxFile.
 	Max int
-	// API accepts only what an API server accepts: the tag json names the fields, case matters,
-	// fields are required unless the tag has omitempty, and values need the exact type. A null
-	// field is left out, as by an API server. Texts that kubectl reads as true or false, null
-	// items of a list, and aliases are refused.
+	// API accepts only what an API server accepts: JSON field names with case, required fields
+	// (without omitempty), and exact types. Null fields are dropped. Texts that kubectl reads as
+	// booleans, null list items, and aliases are rejected.
 	API bool
-	// Empty are the fields of an API object below which every value may be null, because programs
-	// write them.
+	// Empty are the fields of an API object below which null is allowed everywhere, because
+	// programs write them.
 	Empty []string
 
-	// root is the type that the whole file is decoded into.
+	// root is the type into which the whole file is decoded.
 	root     reflect.Type
 	problems []error
 	more     int
 	nodes    int
 }
 
-// Objects returns a reader of Kubernetes API objects; max caps the file, in bytes.
+// Objects returns a reader for Kubernetes API objects; max limits the file, in bytes.
 func Objects(file string, max int) *Reader {
 	return &Reader{File: file, Max: max, API: true, Empty: []string{"metadata", "status"}}
 }
@@ -80,8 +78,8 @@ func (r *Reader) Err() error {
 	return errors.Join(r.problems...)
 }
 
-// Documents returns the documents of a text that are not empty. A text that is neither YAML nor
-// JSON is a problem of the reader.
+// Documents returns the nonempty documents of a text. It records a problem for a text that is not
+// YAML or JSON.
 func (r *Reader) Documents(data []byte) []*yaml.Node {
 	most := MaxFile
 	if r.Max > 0 {
@@ -109,7 +107,7 @@ func (r *Reader) Documents(data []byte) []*yaml.Node {
 	}
 }
 
-// Get returns the value of a key of a mapping, or nil; names are compared case-insensitively.
+// Get returns the value of a mapping's key, or nil; it ignores case.
 func Get(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if strings.EqualFold(n.Content[i].Value, key) {
@@ -122,8 +120,8 @@ func Get(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// Head returns the version and the kind of an API object, "" if missing. If the node is not a
-// mapping, it records a problem and returns false.
+// Head returns an API object's version and kind, "" if missing. If the node is not a mapping, it
+// records a problem; ok is false.
 func (r *Reader) Head(n *yaml.Node) (version, kind string, ok bool) {
 	if n.Kind != yaml.MappingNode {
 		r.Fault(n, "want an object, found %s", Found(n))
@@ -138,7 +136,7 @@ func (r *Reader) Head(n *yaml.Node) (version, kind string, ok bool) {
 	return version, kind, true
 }
 
-// Object decodes an API object, which needs a name.
+// Object decodes an API object. An object without a name is a problem.
 func (r *Reader) Object(n *yaml.Node, o interface{ GetName() string }) {
 	r.Into(n, o)
 	if o.GetName() == "" {

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Messages of decoders that fill Go values, whose errors have no type that another package
-// could use: encoding/json and its relatives (sigs.k8s.io/json has a copy), and YAML's.
+// Patterns for decoders' error messages, which have no error type that other packages could use:
+// encoding/json, sigs.k8s.io/json and YAML.
 var (
 	mistyped = regexp.MustCompile(`json: cannot unmarshal ([a-z]+).* into Go (?:value|struct field [^.]*\.(\S+)) of type (.+)`)
 	inText   = regexp.MustCompile(`line (\d+): `)
@@ -19,7 +19,7 @@ var (
 	step     = regexp.MustCompile(`[^.\[\]]+`)
 )
 
-// Syntax returns the message of a YAML error, and its line, or 0.
+// Syntax returns a YAML error's line, or 0, and its message.
 func Syntax(err error) (line int, words string) {
 	words = err.Error()
 	if m := inText.FindStringSubmatch(words); m != nil {
@@ -32,8 +32,8 @@ func Syntax(err error) (line int, words string) {
 	return line, twice.ReplaceAllString(words, "$1 is given twice")
 }
 
-// Typed explains a decoder's error about a YAML or JSON file, with the line. It returns errors
-// about something else with their own message.
+// Typed adds line and explanation to a decoder's error about a wrong type in a YAML or JSON file.
+// It returns other errors with their own message.
 func Typed(file string, text []byte, err error) error {
 	if err == nil {
 		return nil
@@ -56,10 +56,9 @@ func Typed(file string, text []byte, err error) error {
 	return fmt.Errorf("%s: %s", file, words)
 }
 
-// Mistyped explains an error about a value of the wrong type: the field, what is wanted, what
-// is found, and its line in the document below root; in is the path of the decoded part, such
-// as items[0]. It returns false if the error is about something else. Decoders omit list
-// indexes: it takes the first value that matches the error.
+// Mistyped explains a decoder's error about a wrong type: field, expected and found type, and the
+// line below root. in is the path of the decoded part, such as items[0]. ok is false for other
+// errors. Decoders omit list indexes, so it takes the first value that matches the error.
 func Mistyped(root *yaml.Node, in string, err error) (line int, words string, ok bool) {
 	m := mistyped.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -73,8 +72,8 @@ func Mistyped(root *yaml.Node, in string, err error) (line int, words string, ok
 	return n.Line, fmt.Sprintf("%swant %s, found %s", lead(at), wanted(m[3]), Found(n)), true
 }
 
-// find returns the first value at a path with the given JSON type, and its path with list
-// indexes. Steps that decoders do not name, such as map keys, are all tried.
+// find returns the first value at a path with a JSON type, and its path with list indexes. It tries
+// all steps that decoders do not name, such as map keys.
 func find(n *yaml.Node, path []string, at, kind string) (*yaml.Node, string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -119,7 +118,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// kindOf returns a value's type as encoding/json names it.
+// kindOf returns a value's type in encoding/json's terms.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -138,7 +137,7 @@ func kindOf(n *yaml.Node) string {
 	return "string"
 }
 
-// wanted returns what a Go type is called in messages.
+// wanted returns the name of a Go type for messages.
 func wanted(goType string) string {
 	switch t := strings.TrimLeft(goType, "*"); {
 	case t == "string":

@@ -1,4 +1,4 @@
-// Package kube tests the copies of Kubernetes objects.
+// Package kube tests the generated deep copies of Kubernetes objects.
 package kube
 
 import (
@@ -9,9 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Check fills each field of the objects, which are zero, and copies them: a copy has to be
-// equal and share no memory with the object. The copy of a zero object has to be zero, that of
-// a nil pointer nil.
+// Check fills all fields of zero objects and copies them. A copy must be equal and share no memory;
+// the copy of a zero object must be zero, that of a nil pointer nil.
 func Check(t *testing.T, objects ...runtime.Object) {
 	t.Helper()
 	for _, o := range objects {
@@ -38,7 +37,7 @@ func Check(t *testing.T, objects ...runtime.Object) {
 	}
 }
 
-// fill sets every field of a value to a distinct value, down to a depth that bounds recursive
+// fill sets every field of a value to a distinct value, down to a depth that limits recursive
 // types.
 func fill(v reflect.Value, n *int, depth int) {
 	*n++

@@ -12,13 +12,13 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// boundary defines what a profile from a cluster must not do. A writer of a Tuned object tunes
-// nodes as root; without these limits that would include running any program on them.
+// boundary defines what profiles from a cluster must not do. Tuned objects tune nodes as root;
+// without these limits their writers could run any program on the nodes.
 
-// Kind is a category of actions that are refused unless allowed.
+// Kind is a category of actions that need permission.
 type Kind string
 
-// The kinds.
+// Kinds of actions.
 const (
 	Script     Kind = "script"
 	BootLoader Kind = "bootloader"
@@ -28,7 +28,7 @@ const (
 	Exec       Kind = "exec"
 )
 
-// Kinds lists them all, with what they mean in a profile.
+// Kinds lists all kinds with their meaning in a profile.
 var Kinds = []struct {
 	Kind Kind
 	Doc  string
@@ -41,7 +41,7 @@ var Kinds = []struct {
 	{Exec, "`${f:exec:...}`, and kernel variables that name a program: programs of the profile's choice"},
 }
 
-// Allow is the set of allowed kinds.
+// Allow is the set of permitted kinds.
 type Allow map[Kind]bool
 
 // ParseAllow parses a comma-separated list of kinds.
@@ -63,21 +63,21 @@ func ParseAllow(list string) (Allow, error) {
 	return allow, nil
 }
 
-// Refusal is a refused line of a profile.
+// Refusal is a rejected line of a profile.
 type Refusal struct {
-	// Object is the name of the Tuned object, Profile that of the profile in it.
+	// Object is the name of the Tuned object, Profile that of the profile.
 	Object  string `json:"object"`
 	Profile string `json:"profile"`
-	Line    int    `json:"line"` // of the profile's text, from 1
-	// Kind is what has to be allowed; empty if it cannot be allowed.
+	Line    int    `json:"line"` // line of the profile's text, from 1
+	// Kind is the missing permission; "" if none would help.
 	Kind Kind   `json:"kind,omitempty"`
 	Text string `json:"text"`
 }
 
 func (r Refusal) String() string { return "Tuned " + r.Object + ", " + r.Reason("operator") }
 
-// Reason returns which line is refused and why, and what who, the operator or the agent, would
-// have to allow.
+// Reason returns the rejected line and why. It names the permission that who, the operator or the
+// agent, would have to give.
 func (r Refusal) Reason(who string) string {
 	text := fmt.Sprintf("profile %s, line %d: %s", r.Profile, r.Line, r.Text)
 	if r.Kind != "" {
@@ -86,18 +86,17 @@ func (r Refusal) Reason(who string) string {
 	return text
 }
 
-// sections are the plug-ins that need permission.
+// sections maps the plug-ins that need permission to the kind.
 var sections = map[string]Kind{
 	"script": Script, "bootloader": BootLoader, "service": Service, "systemd": Systemd, "modules": Modules,
 }
 
-// fixed are the functions that run a program that profiles cannot choose.
+// fixed are the functions that run a program which profiles cannot choose.
 var fixed = []string{"virt_check", "lscpu_check"}
 
-// Check checks a profile's text as it is written, before includes and expansion, and returns
-// what is refused in order of lines. It suffices to check every text from the cluster: a call
-// that would only be composed on the node, from variables, is refused as well. Profiles
-// included from the node's own directories are trusted.
+// Check returns the rejected lines of a profile's text, in order. It checks the text as written,
+// before includes and expansion. This suffices, because it also rejects text that could compose a
+// call on the node from variables. Profiles from the node's own directories are trusted.
 func Check(object, name string, all []profile.Section, allow Allow) []Refusal {
 	c := &checker{object: object, name: name, allow: allow}
 	for i := range all {
@@ -132,7 +131,7 @@ func (c *checker) section(s *profile.Section) {
 	}
 }
 
-// switchesOff reports whether a section only disables what an included profile has.
+// switchesOff reports whether a section only disables a section of an included profile.
 func switchesOff(s *profile.Section) bool {
 	for _, l := range s.Lines {
 		if l.Name != "enabled" && l.Name != "type" {
@@ -143,10 +142,10 @@ func switchesOff(s *profile.Section) bool {
 }
 
 func (c *checker) line(s *profile.Section, l profile.Line) {
-	// By its name: [x] with type=main is an ordinary section.
+	// The name decides: [x] with type=main is an ordinary section.
 	if s.Name == "main" {
 		if l.Name == "include" {
-			c.text(l.Value, l.Pos, false) // the rest is never expanded
+			c.text(l.Value, l.Pos, false) // later text is never expanded
 		}
 		return
 	}
@@ -167,7 +166,8 @@ func (c *checker) line(s *profile.Section, l profile.Line) {
 	c.text(l.Value, l.Pos, variable)
 }
 
-// text refuses calls of functions that run programs, and what could become one on the node.
+// text rejects calls of functions that run programs, and text that could become such a call on the
+// node.
 func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	found := profile.References(text)
 	for _, r := range found.Refs {
@@ -178,20 +178,19 @@ func (c *checker) text(text string, pos profile.Pos, variable bool) {
 	}
 	for _, at := range found.Loose {
 		rest := text[at:]
-		// A "$" in a value may begin a call if something that begins with "{" can follow it. Any text
-		// can follow a variable.
+		// A "$" in a value may begin a call if "{" can follow, which any variable may contain.
 		if !variable && !strings.HasPrefix(rest, "${") && !strings.HasPrefix(rest, "$$") {
 			continue
 		}
 		if variable && rest[0] == '}' {
-			continue // closes a call at the most, and begins none
+			continue // can only close a call, not begin one
 		}
 		c.refuse(Exec, pos, "%s could become a function call on the node; write only complete references, ${name} and ${f:name:...}", internaltext.Truncate(rest, 60))
 		return
 	}
 }
 
-// runs reports whether a function runs a program of the profile's choice.
+// runs reports whether a function runs a program that the profile chooses.
 func runs(name string) bool {
 	i := slices.IndexFunc(profile.Functions, func(f profile.Function) bool { return f.Name == name })
 	return i >= 0 && profile.Functions[i].Executes && !slices.Contains(fixed, name)
@@ -201,9 +200,9 @@ func runs(name string) bool {
 // (Documentation/admin-guide/sysctl/kernel.rst; binfmt-misc.rst).
 var programs = []string{"kernel.core_pattern", "kernel.modprobe", "kernel.hotplug", "kernel.poweroff_cmd", "fs.binfmt_misc.register"}
 
-// NamesProgram reports whether a setting, in its resolved form, with this value names a program
-// that the kernel runs as root. It is for applying a profile: the text that Check reads may be
-// composed only then.
+// NamesProgram reports whether a setting in resolved form, with this value, names a program that
+// the kernel runs as root. Use it when a profile is applied, because Check sees the text before
+// expansion.
 func NamesProgram(s setting.Setting, value string) bool {
 	switch s.Kind {
 	case "sysctl":
@@ -217,20 +216,21 @@ func NamesProgram(s setting.Setting, value string) bool {
 func namesProgram(l profile.Line) bool {
 	file, err := setting.SysctlPath(l.Name)
 	if err != nil {
-		return false // no kernel variable
+		return false // not a kernel variable
 	}
 	name := setting.SysctlName(file)
 	if name == "kernel.core_pattern" {
-		return strings.ContainsAny(l.Value, "|$") // else it names a file
+		return strings.ContainsAny(l.Value, "|$") // other values name a file
 	}
 	return slices.Contains(programs, name)
 }
 
-// inSysfs are such attributes in sysfs (Documentation/core-api/kobject.rst;
-// admin-guide/cgroup-v1/cgroups.rst). The last element may be further down.
+// inSysfs are sysfs attributes that name a program for the kernel
+// (Documentation/core-api/kobject.rst; admin-guide/cgroup-v1/cgroups.rst). The last element may be
+// deeper in the tree.
 var inSysfs = [][]string{{"sys", "kernel", "uevent_helper"}, {"sys", "fs", "cgroup", "release_agent"}}
 
-// namesProgramInSysfs reports whether a path, or a pattern of paths, matches such an attribute.
+// namesProgramInSysfs reports whether a path or pattern matches an attribute of inSysfs.
 func namesProgramInSysfs(name string) bool {
 	elements := strings.Split(strings.TrimPrefix(path.Clean(name), "/"), "/")
 	return slices.ContainsFunc(inSysfs, func(attribute []string) bool {
@@ -247,7 +247,7 @@ func namesProgramInSysfs(name string) bool {
 	})
 }
 
-// legible replaces characters of an untrusted text that are not printable.
+// legible replaces unprintable characters of an untrusted text.
 func legible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -258,10 +258,10 @@ func legible(s string) string {
 }
 
 // readsElsewhere reports whether a line of [variables] reads a file outside the profile
-// directories: its content would be readable by all who may read a Profile object. The
-// directories are the default ones: only the node knows those of its own configuration. Links
-// in them are the node's. References are not expanded here, nor by TuneD, except the directory
-// of the profile itself, in which a text from the cluster has no second file.
+// directories. Such content would be visible to readers of Profile objects. It knows only the
+// default directories, not those of a node's configuration, and does not follow links. It expands
+// no references: TuneD only expands the profile's own directory, where a text from the cluster has
+// no other file.
 func readsElsewhere(l profile.Line) bool {
 	if l.Name != "include" {
 		return false

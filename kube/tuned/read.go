@@ -15,14 +15,12 @@ type Objects struct {
 	Profiles []Profile
 }
 
-// maxFile is the maximum size of a file, in bytes: an API server accepts a few megabytes per
-// object.
+// maxFile limits a file, in bytes; API servers accept a few megabytes per object.
 const maxFile = 32 << 20
 
-// Read reads the Tuned and Profile objects of a file: YAML documents or JSON, including lists
-// of objects. Like an API server it refuses unknown and missing fields and values of another
-// type, with file, line and field, and also texts that YAML 1.1 (and so kubectl) reads as true
-// or false, and aliases.
+// Read reads the Tuned and Profile objects of a file: YAML documents or JSON, including lists of
+// objects. It rejects unknown or missing fields, wrong types, aliases, and texts that YAML 1.1, and
+// therefore kubectl, reads as booleans. Errors name file, line and field.
 func Read(file string, data []byte) (Objects, error) {
 	r := &reading{Reader: strict.Objects(file, maxFile)}
 	for _, d := range r.Documents(data) {
@@ -40,8 +38,7 @@ type reading struct {
 	*strict.Reader
 }
 
-// document reads an object or a list. Items of a typed list need not repeat the list's kind and
-// version.
+// document decodes an object or a list. Items of a typed list may omit kind and version.
 func (r *reading) document(n *yaml.Node, kind, version string) {
 	v, k, ok := r.Head(n)
 	if !ok {

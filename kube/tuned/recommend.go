@@ -1,11 +1,10 @@
-// recommend decides which profile each node of a cluster gets, from the Tuned objects, the
-// node's labels, the pods on it and the pools. It computes one plain value for each node and
-// one for each Tuned object, and sends no requests.
+// recommend decides each node's profile from the Tuned objects, the node's labels and pods, and the
+// pools. It returns one value per node and one per Tuned object, and sends no requests.
 //
-// The rules are those of OpenShift's Node Tuning Operator: the recommend lists of the objects,
-// in order of their names, are sorted by priority, and the first matching rule decides.
-// Differences are in docs/kubernetes-tuned.md; above all, a mistake in one object affects
-// only the nodes that would get it.
+// The rules are those of OpenShift's Node Tuning Operator: the recommend lists of the objects, in
+// order of their names, are sorted by priority, and the first matching rule decides.
+// docs/kubernetes-tuned.md lists the differences. The main one: an error in one object affects only
+// the nodes that would get its profile.
 
 package tuned
 
@@ -19,28 +18,27 @@ import (
 
 // Options are the operator's options for decisions.
 type Options struct {
-	// PodLabels lets rules match labels of pods. Without it an item that does never matches.
+	// PodLabels lets rules match pod labels. Without it, items with pod labels never match.
 	PodLabels bool
-	// Allow is what profiles may do beyond the boundary.
+	// Allow lists the permitted actions beyond settings, see Kind.
 	Allow Allow
-	// Builtin has the profiles that every node has without any object, as NAME/tuned.conf; nil for
-	// none.
+	// Builtin has the profiles that every node has anyway, as NAME/tuned.conf; it may be nil.
 	Builtin fs.FS
 }
 
-// Pool is a set of nodes with a configuration of their own: a MachineConfigPool.
+// Pool is a set of nodes with a common configuration: a MachineConfigPool.
 type Pool struct {
 	Name string
-	// NodeSelector and MachineConfigSelector select nothing if they are nil or empty.
+	// NodeSelector and MachineConfigSelector select nothing if nil or empty.
 	NodeSelector          *metav1.LabelSelector
 	MachineConfigSelector *metav1.LabelSelector
 }
 
-// RecommendedNode is a node of the cluster.
+// RecommendedNode is the input about one node.
 type RecommendedNode struct {
 	Name   string
 	Labels map[string]string
-	// Pods are the pods on the node; used only with Options.PodLabels.
+	// Pods are the node's pods, used only with Options.PodLabels.
 	Pods []Pod
 }
 
@@ -53,25 +51,25 @@ type Pod struct {
 // State is the result of a decision.
 type State string
 
-// Values of State. None of them is an error.
+// Values of State; none of them is an error.
 const (
 	Decided State = "decided"
-	// Held is a node whose matching rule has a profile that cannot be given. It keeps its profile:
-	// the next rule is meant for other nodes.
+	// Held means that the profile of the node's matching rule is unusable. The node keeps its
+	// present profile, because later rules are meant for other nodes.
 	Held State = "held"
-	// NoMatch is a node that no rule matches. It gets no profile.
+	// NoMatch means that no rule matches the node; it gets no profile.
 	NoMatch State = "no-match"
-	// NotLinux is a node with another system in its label kubernetes.io/os.
+	// NotLinux means that the label kubernetes.io/os names another system.
 	NotLinux State = "not-linux"
 )
 
-// Decision is the decision for a node, and its reason.
+// Decision is the result for one node, with the reason.
 type Decision struct {
 	Node  string `json:"node"`
 	State State  `json:"state"`
-	// Profile is the profile that the rule gives, or would give to a node that is held.
+	// Profile is the rule's profile; a held node would get it.
 	Profile string `json:"profile,omitempty"`
-	// Rule is the rule that decided; nil if none did.
+	// Rule is the deciding rule, or nil.
 	Rule *Rule `json:"rule,omitempty"`
 	// Debug, Verbosity, ReapplySysctl and UdevSettleS are the rule's operand
 	// options.
@@ -80,8 +78,8 @@ type Decision struct {
 	ReapplySysctl *bool     `json:"reapply_sysctl,omitempty"`
 	UdevSettleS   *int64    `json:"udev_settle_s,omitempty"`
 	Deferred      DeferMode `json:"deferred,omitempty"`
-	// Profiles are the names of the objects' profiles that the node needs, sorted: those that
-	// Profile includes, or all if only the node can resolve the includes.
+	// Profiles are the sorted names of the objects' profiles that the node needs: Profile and its
+	// includes, or all profiles if only the node can resolve the includes.
 	Profiles []string `json:"profiles,omitempty"`
 	// Notes are remarks about the decision.
 	Notes []Note `json:"notes,omitempty"`
@@ -94,20 +92,20 @@ type By string
 const (
 	ByMatch    By = "match"
 	ByLabels   By = "machine-config-labels"
-	ByCatchAll By = "catch-all" // it asks for nothing
+	ByCatchAll By = "catch-all" // the rule has no condition
 )
 
-// Rule is a rule that decided.
+// Rule is the deciding rule of a Decision.
 type Rule struct {
 	Object string `json:"object"`
-	// Index is its index in the object's recommend list, from 0.
+	// Index is the rule's index in the object's recommend list, from 0.
 	Index int `json:"index"`
 	// Priority is nil if the rule has none.
 	Priority *uint64 `json:"priority"`
 	By       By      `json:"by"`
-	// Items are the matching match items, from the outermost to the innermost.
+	// Items are the matching match items, outermost first.
 	Items []Item `json:"items,omitempty"`
-	// Pools are the node's pools that match the rule's machineConfigLabels.
+	// Pools are the node's pools that match machineConfigLabels.
 	Pools []string `json:"pools,omitempty"`
 }
 
@@ -116,8 +114,8 @@ type Item struct {
 	Path  string `json:"path"` // "match[0].match[2]"
 	Type  string `json:"type"`
 	Label string `json:"label"`
-	Value string `json:"value"`         // that the node or the pod has
-	Pod   string `json:"pod,omitempty"` // whose label it is
+	Value string `json:"value"`         // value of the node's or pod's label
+	Pod   string `json:"pod,omitempty"` // pod with the label, if any
 }
 
 func (i Item) String() string {
@@ -128,7 +126,7 @@ func (i Item) String() string {
 	return fmt.Sprintf("%s: %s has %s=%q", i.Path, whose, i.Label, i.Value)
 }
 
-// where returns the path of a rule: Tuned ingress, recommend[0].
+// where returns a rule's path, such as "Tuned ingress, recommend[0]".
 func where(object string, index int) string {
 	return fmt.Sprintf("Tuned %s, recommend[%d]", object, index)
 }

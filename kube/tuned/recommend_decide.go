@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Decide returns which profile a node gets.
+// Decide returns the profile for a node.
 func (r *Rules) Decide(n RecommendedNode) Decision {
 	d := Decision{Node: n.Name, State: NoMatch}
 	if system, ok := n.Labels["kubernetes.io/os"]; ok && system != "linux" {
@@ -40,14 +40,14 @@ func (r *Rules) Decide(n RecommendedNode) Decision {
 	return d
 }
 
-// take copies the result of a rule.
+// take copies the options of a rule into a decision.
 func (d *Decision) take(rule *rule, chosen *Rule) {
 	d.State, d.Profile, d.Rule, d.Deferred = Decided, rule.Profile, chosen, rule.deferred
 	d.Debug, d.Verbosity = rule.Operand.Debug, rule.Operand.Verbosity
 	d.ReapplySysctl, d.UdevSettleS = rule.Operand.TuneDConfig.ReapplySysctl, rule.Operand.TuneDConfig.StartupUdevSettleWait
 }
 
-// give adds the profiles that a decision needs, and notes about them.
+// give adds the profiles that a decision needs, with notes about them.
 func (r *Rules) give(d *Decision, rule *rule) {
 	for _, m := range rule.need.missing {
 		d.Notes = append(d.Notes, Note{Reason: MissingProfile, Object: rule.object, Profile: m.name, Text: m.String()})
@@ -77,7 +77,7 @@ func (r *Rules) give(d *Decision, rule *rule) {
 	slices.Sort(d.Profiles)
 }
 
-// ties returns notes about later rules of the same priority that match too and differ.
+// ties returns notes about later rules of equal priority that also match but differ.
 func (a *asking) ties(decided int) (notes []Note) {
 	first := &a.rules[decided]
 	for i := decided + 1; i < len(a.rules) && order(a.rules[i].Priority) == order(first.Priority); i++ {
@@ -103,7 +103,7 @@ func (a *asking) ties(decided int) (notes []Note) {
 type asking struct {
 	*Rules
 	node *RecommendedNode
-	// ignored is the first pod label that a rule could not match.
+	// ignored is the first pod label that was ignored because PodLabels is off.
 	ignored string
 
 	poolsRead bool
@@ -111,7 +111,7 @@ type asking struct {
 	conflict  *Note
 }
 
-// holds returns the part of a rule that matches the node; nil if the rule does not match.
+// holds returns the matching parts of a rule, or nil if the rule does not match.
 func (a *asking) holds(rule *rule) *Rule {
 	by := func(by By) *Rule {
 		return &Rule{Object: rule.object, Index: rule.index, Priority: rule.Priority, By: by}
@@ -148,7 +148,7 @@ func (a *asking) holds(rule *rule) *Rule {
 	return out
 }
 
-// any returns the first matching item with its matching inner items; nil if none matches.
+// any returns the first matching item followed by its matching inner items, or nil.
 func (a *asking) any(all []TunedMatch) []Item {
 	for i := range all {
 		m := &all[i]
@@ -171,7 +171,7 @@ func (a *asking) any(all []TunedMatch) []Item {
 	return nil
 }
 
-// label reports whether the node, or a pod on it, has an item's label, and returns its value
+// label reports whether the node, or a pod on it, has an item's label. It returns the label's value
 // and the pod, the first by name.
 func (a *asking) label(m *TunedMatch) (value, pod string, ok bool) {
 	if m.Label == "" {

@@ -12,17 +12,17 @@ type include struct {
 	name string
 	// optional reports whether the profile may be missing.
 	optional bool
-	// choice is the entry of include= that resolves to this name or another, depending on the
-	// node; "" for a name that every node includes.
+	// choice is the entry of include= that resolves to this or another name, depending on the node;
+	// "" for names included on every node.
 	choice string
 }
 
-// maxChoices caps the names that one entry of include= may resolve to.
+// maxChoices limits the names to which one entry of include= may resolve.
 const maxChoices = 64
 
-// includes returns the names that an include= may resolve to, including all results of
-// functions that choose among texts; open reports whether there are others that only the node
-// can resolve.
+// includes returns all names to which an include= may resolve, including all results of functions
+// that choose among texts. open reports whether there may be other names, which only the node can
+// resolve.
 func includes(value string) (names []include, open bool) {
 	add := func(text, choice string) {
 		for _, name := range profile.SplitList(text) {
@@ -49,7 +49,7 @@ func includes(value string) (names []include, open bool) {
 	return names, open
 }
 
-// certain returns the names in an include= that are the same on every node.
+// certain returns the names in an include= that every node includes.
 func certain(value string) (names []string) {
 	for _, entry := range entries(value) {
 		texts, ok := choices(entry)
@@ -65,15 +65,15 @@ func certain(value string) (names []string) {
 	return names
 }
 
-// circle returns the profiles through which one includes itself, from the first by name back to
-// it; nil if it does not. A profile that includes its own name means the one below it, and so
-// does a cycle that reaches a name of a built-in profile.
+// circle returns the cycle of profiles by which a profile includes itself, starting with the first
+// by name; nil if there is none. Including one's own name means the profile below it, which is not
+// a cycle; nor is a cycle through a built-in profile's name.
 func (p *catalogue) circle(name string) []string {
 	seen := map[string]bool{}
 	var follow func(path []string) []string
 	follow = func(path []string) []string {
 		t := p.texts[path[len(path)-1]]
-		if t == nil || t.blocked != nil { // a profile that no node gets leads nowhere
+		if t == nil || t.blocked != nil { // an unusable profile includes nothing
 			return nil
 		}
 		for _, next := range t.certain {
@@ -101,7 +101,7 @@ func (p *catalogue) circle(name string) []string {
 	return append(slices.Concat(found[first:], found[:first]), found[first])
 }
 
-// entries splits an include= at the separators outside of references.
+// entries splits an include= at separators outside of references.
 func entries(value string) []string {
 	inside := make([]bool, len(value))
 	for _, r := range profile.References(value).Refs {
@@ -120,7 +120,7 @@ func entries(value string) []string {
 	return append(out, value[start:])
 }
 
-// choices returns the texts that a text may expand to; ok is false if they are unknown here.
+// choices returns the texts to which a text may expand; ok is false if unknown here.
 func choices(text string) (texts []string, ok bool) {
 	found := profile.References(text)
 	if len(found.Loose) > 0 {
@@ -129,7 +129,7 @@ func choices(text string) (texts []string, ok bool) {
 	texts, at := []string{""}, 0
 	for _, r := range found.Refs {
 		if r.Depth > 0 {
-			continue // part of another one
+			continue // inside another reference
 		}
 		chosen, ok := chosenBy(r)
 		if !ok || len(texts)*len(chosen) > maxChoices {
@@ -151,8 +151,8 @@ func product(heads, tails []string) []string {
 	return out
 }
 
-// chosenBy returns the possible results of a call, for functions whose results are among their
-// arguments.
+// chosenBy returns the possible results of a function call whose results are among its arguments;
+// ok is false for other functions.
 func chosenBy(r profile.Reference) (texts []string, ok bool) {
 	if !r.Call || r.Escaped {
 		return nil, false
@@ -170,7 +170,7 @@ func chosenBy(r profile.Reference) (texts []string, ok bool) {
 		if n%2 == 1 {
 			args = append(args, r.Args[n-1])
 		} else {
-			args = append(args, "") // nothing is found
+			args = append(args, "") // the function's result without a match
 		}
 	default:
 		return nil, false

@@ -35,11 +35,11 @@ const (
 	Tie                    Reason = "Tie"
 )
 
-// Reasons lists them all; the first that an object has is the reason of its
-// condition.
+// Reasons lists all reasons. An object's condition has the first one that the object's notes
+// contain.
 var Reasons = []struct {
 	Reason Reason
-	// Invalid reports whether it makes a Tuned object invalid.
+	// Invalid reports whether the reason makes a Tuned object invalid.
 	Invalid bool
 	Doc     string
 }{
@@ -78,8 +78,8 @@ func rank(r Reason) int {
 // Note is a remark about an object or a decision.
 type Note struct {
 	Reason Reason `json:"reason"`
-	// Object is the Tuned object that it concerns, Path the path in it
-	// (spec.recommend[0].match[1]), Profile and Line the place in a profile's text.
+	// Object is the Tuned object, Path the field in it (spec.recommend[0].match[1]), Profile and
+	// Line the position in a profile's text.
 	Object  string `json:"object,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Profile string `json:"profile,omitempty"`
@@ -92,11 +92,11 @@ type Object struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
 	Valid      bool   `json:"valid"`
-	// Notes are in order of Reasons, those that make it invalid first.
+	// Notes are in the order of Reasons; those that make the object invalid come first.
 	Notes []Note `json:"notes,omitempty"`
 }
 
-// maxTexts caps the number of texts in a condition's message.
+// maxTexts limits the texts in a condition's message.
 const maxTexts = 10
 
 // Condition returns the object's condition Valid, without a time.

@@ -62,9 +62,9 @@ func (p *pools) taking(configLabels map[string]string) []string {
 	return names
 }
 
-// of returns the pools whose MachineConfigs a node gets: a custom pool or, with precedence,
-// master, and worker in addition to either; else master alone, else worker. A node in several
-// custom pools gets none, because its pool is ambiguous.
+// of returns the pools whose MachineConfigs a node with these labels gets: master if it is in that
+// pool, otherwise its custom pool, plus worker. A node in several custom pools gets none, because
+// its pool is ambiguous; conflict says so.
 func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note) {
 	var own []string
 	in := map[string]bool{}
@@ -95,9 +95,9 @@ func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note
 	return names, nil
 }
 
-// strangers notes sections of profiles without a plug-in, and options unknown to their plug-in,
-// which an agent would otherwise find on each node. They are ignored there, and the rest of the
-// profile applies. Disabled sections are skipped. chosen are the profiles that rules name.
+// strangers notes profile sections without a plug-in, and options unknown to their plug-in. Nodes
+// ignore both and apply the rest. It skips disabled sections. chosen are the profiles that rules
+// name.
 func (p *catalogue) strangers(chosen map[string]bool) {
 	for _, c := range p.read {
 		for i := range c.sections {
@@ -116,7 +116,7 @@ func (p *catalogue) strangers(chosen map[string]bool) {
 	}
 }
 
-// strange notes which options of a section none of its possible plug-ins has.
+// strange notes a section's options that none of its possible plug-ins has.
 func (c readCopy) strange(s *profile.Section, types []string) {
 	var plugins []*plugin.Plugin
 	for _, t := range types {
@@ -132,7 +132,7 @@ func (c readCopy) strange(s *profile.Section, types []string) {
 		}
 		c.add(c.line(UnknownPlugin, at, plugin.UnknownType(table.All, &profile.Unit{Type: s.Type}).Text))
 		return
-	case len(plugins) == 0: // its result is not a plug-in, which is reported there
+	case len(plugins) == 0: // not a plug-in, which is noted where it is set
 		return
 	}
 	for _, l := range s.Options() {
@@ -142,10 +142,9 @@ func (c readCopy) strange(s *profile.Section, types []string) {
 	}
 }
 
-// over returns the types that a section of a profile finally has if the profile is only ever
-// included by others: among sections of one name the last read sets the type, in the including
-// profile or in one that it includes later. It returns false if some node may get the section
-// with its own type.
+// over returns a section's effective types if its profile is only included by others. The last
+// section of that name that is read sets the type, in the including profile or a later included
+// one. ok is false if a node may get the section with its own type.
 func (p *catalogue) over(name, section string, chosen, seen map[string]bool) (types []string, given bool) {
 	if chosen[name] || seen[name] {
 		return nil, false
@@ -171,8 +170,8 @@ func (p *catalogue) over(name, section string, chosen, seen map[string]bool) (ty
 	return slices.Compact(types), len(types) > 0
 }
 
-// last returns the type of the last section of that name in a profile and in those it includes
-// after an index, -1 for all.
+// last returns the type of the last section with this name in a profile and its includes after
+// index after; -1 means all includes.
 func (p *catalogue) last(name string, after int, section string, seen map[string]bool) (typ string, has bool) {
 	t := p.texts[name]
 	if t == nil || seen[name] {

@@ -11,10 +11,10 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 )
 
-// recommendText is the text chosen for a profile's name.
+// recommendText is the chosen text for a profile name.
 type recommendText struct {
 	TunedProfile
-	// blocked is the reason that no node can get it; nil if it can be given.
+	// blocked is why no node can get the profile, or nil.
 	blocked  *Note
 	includes []include
 	open     bool
@@ -37,7 +37,7 @@ func (c copyOf) note(reason Reason, line int, format string, args ...any) Note {
 	}
 }
 
-// catalogue has all profiles of the objects, and the built-in ones, by name.
+// catalogue holds all profiles by name, from objects and built-in.
 type catalogue struct {
 	texts   map[string]*recommendText
 	builtin map[string][]include
@@ -45,13 +45,13 @@ type catalogue struct {
 	read    []readCopy // in order of the profiles' names
 }
 
-// readCopy is a profile with its sections.
+// readCopy is a profile with its parsed sections.
 type readCopy struct {
 	copyOf
 	sections []profile.Section
 }
 
-// newCatalogue chooses the text of each name. copies are in order of the objects' names.
+// newCatalogue chooses the text for each name. copies are in the order of the objects' names.
 func newCatalogue(copies []copyOf, o Options) *catalogue {
 	p := &catalogue{texts: map[string]*recommendText{}, builtin: builtinIncludes(o.Builtin), allow: o.Allow}
 	byName := map[string][]copyOf{}
@@ -69,11 +69,10 @@ func newCatalogue(copies []copyOf, o Options) *catalogue {
 	return p
 }
 
-// choose chooses among the profiles of one name. That of the object default takes precedence,
-// because the object is the operator's own: no other object can replace its profiles. Among
-// others none is preferred. With any choice, by name or by age, an edit of one object would
-// change nodes that have their profile from another; so the nodes that would get it keep what
-// they have.
+// choose chooses among profiles of one name. The profile of the object default takes precedence,
+// because other objects must not replace the operator's profiles. Among other objects it chooses
+// none, and affected nodes keep their present profile: otherwise an edit of one object could change
+// nodes that use another one.
 func (p *catalogue) choose(same []copyOf) *recommendText {
 	rivals := slices.DeleteFunc(slices.Clone(same), func(c copyOf) bool { return c.object.Name != DefaultName })
 	owned := len(rivals) > 0
@@ -122,7 +121,7 @@ func (p *catalogue) choose(same []copyOf) *recommendText {
 	return t
 }
 
-// first returns the first copy for which is returns true; there has to be one.
+// first returns the first copy for which is returns true; one must exist.
 func first(all []copyOf, is func(copyOf) bool) copyOf { return all[slices.IndexFunc(all, is)] }
 
 func (c copyOf) add(n Note) { c.object.Notes = append(c.object.Notes, n) }
@@ -145,7 +144,7 @@ func owners(all []copyOf) string {
 	return strings.Join(names, " and ")
 }
 
-// look returns what is wrong with a profile by itself.
+// look checks a profile by itself, and returns notes and its sections.
 func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 	if !validName(c.Name) {
 		return []Note{c.note(InvalidProfile, 0, "%q is not a valid name of a profile: %v", c.Name, profile.ErrName)}, nil
@@ -168,8 +167,8 @@ func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 	return notes, sections
 }
 
-// validName reports whether a name is valid for a profile: it becomes a directory on the node,
-// and a leading "-" means that it may be missing.
+// validName reports whether a profile name is valid: it becomes a directory on the node, and must
+// not begin with "-", which marks an optional include.
 func validName(name string) bool {
 	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
@@ -193,7 +192,7 @@ func builtinIncludes(all fs.FS) map[string][]include {
 		}
 		sections, err := profile.Sections(file, data)
 		if err != nil {
-			continue // the node will say so
+			continue // the node reports it
 		}
 		for _, s := range sections {
 			if i := s.Line("include"); s.Name == "main" && i != nil {
@@ -204,25 +203,25 @@ func builtinIncludes(all fs.FS) map[string][]include {
 	return out
 }
 
-// need is what a node needs for a profile.
+// need is what a node needs for its profile.
 type need struct {
 	// names are the needed profiles of the objects, sorted.
 	names []string
-	// blocked are the reasons for needed profiles that cannot be given.
+	// blocked are the reasons that needed profiles are unusable.
 	blocked []Note
-	// missing are names of profiles that do not exist here, with the including profile.
+	// missing are names of unknown profiles, with the including profile.
 	missing []missing
 	open    bool
 }
 
 type missing struct {
 	name, by string
-	// choice is the choice of the include; also are its other missing names.
+	// choice is the entry of include= that resolves to the name; also are its other missing names.
 	choice string
 	also   []string
 }
 
-// miss records a missing name; of a choice the first, and the others in also.
+// miss records a missing name. Of one choice it records only the first; the others go into also.
 func (n *need) miss(i include, by string) {
 	for k := range n.missing {
 		switch m := &n.missing[k]; {
@@ -237,8 +236,8 @@ func (n *need) miss(i include, by string) {
 	n.missing = append(n.missing, missing{name: i.name, by: by, choice: i.choice})
 }
 
-// needs follows the includes of a profile. A profile that includes its own name means the one
-// below it, as in TuneD.
+// needs follows a profile's includes. As in TuneD, including one's own name means the profile below
+// it.
 func (p *catalogue) needs(name string) need {
 	var n need
 	read := map[string]bool{}

@@ -10,15 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rules are the rules of all Tuned objects, ready to decide. They are immutable and safe for
-// concurrent use.
+// Rules are the compiled rules of all Tuned objects. They are immutable and safe for concurrent
+// use.
 type Rules struct {
 	options  Options
 	managed  ManagementState
-	rules    []rule // in the order in which they are asked
+	rules    []rule // in evaluation order
 	profiles *catalogue
 	pools    *pools
-	objects  []*Object // in order of their names
+	objects  []*Object // sorted by name
 }
 
 // rule is an item of a recommend list.
@@ -27,13 +27,13 @@ type rule struct {
 	object   string
 	index    int
 	deferred DeferMode
-	// takers are the pools that match its machineConfigLabels.
+	// takers are the pools that match machineConfigLabels.
 	takers map[string]bool
 	need   need
 }
 
-// New reads the Tuned objects and the pools of a cluster. The objects must not
-// change while the Rules are in use.
+// New compiles the Tuned objects and pools of a cluster. The objects must not change while the
+// Rules are in use.
 func New(objects []*Tuned, all []Pool, o Options) *Rules {
 	r := &Rules{options: o, managed: Managed, pools: newPools(all)}
 	sorted := slices.Clone(objects)
@@ -66,7 +66,7 @@ func New(objects []*Tuned, all []Pool, o Options) *Rules {
 	return r
 }
 
-// order returns the sort key of a priority: a rule without one comes last. The API has no
+// order returns a priority's sort key. A rule without a priority comes last; the API allows no
 // number above the largest int64.
 func order(p *uint64) uint64 {
 	if p == nil {
@@ -95,11 +95,10 @@ func (r *Rules) manage(o *Object, t *Tuned) {
 	}
 }
 
-// Managed returns the management state of the nodes: Managed, Unmanaged or Removed. Decisions
-// are the same in all three.
+// Managed returns the nodes' management state. Decisions do not depend on it.
 func (r *Rules) Managed() ManagementState { return r.managed }
 
-// add adds the rules of an object.
+// add compiles an object's rules.
 func (r *Rules) add(o *Object, t *Tuned) {
 	deferred, known := Deferred(t.Annotations)
 	if !known {
@@ -131,7 +130,7 @@ func (r *Rules) add(o *Object, t *Tuned) {
 	}
 }
 
-// labels finds the pools that match a rule's machineConfigLabels.
+// labels determines the pools that match a rule's machineConfigLabels.
 func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 	if ru.MachineConfigLabels == nil {
 		return
@@ -147,7 +146,7 @@ func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 		ru.takers[name] = true
 	}
 	switch {
-	case len(names) > 1 && len(ru.MachineConfigLabels) > 0: // of {} OpenShift says nothing
+	case len(names) > 1 && len(ru.MachineConfigLabels) > 0: // OpenShift does not define the case of {}
 		note(LabelsAcrossPools, at, "more than one pool takes them: %s", strings.Join(names, ", "))
 	case len(names) == 0:
 		note(NoPool, at, "no pool takes them")
@@ -170,7 +169,7 @@ func (m missing) String() string {
 	return fmt.Sprintf("profile %s, included by %s, is in no Tuned object and not built in; the node must have it", m.name, m.by)
 }
 
-// items notes what is wrong with match items. path is their path in the rule.
+// items notes errors in match items; path is their path in the rule.
 func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, string, ...any)) {
 	for i := range all {
 		m := &all[i]
@@ -200,7 +199,7 @@ func (r *Rules) Objects() []Object {
 // Notes returns the notes about the pools.
 func (r *Rules) Notes() []Note { return slices.Clone(r.pools.notes) }
 
-// Texts returns the profiles of a decision, for the node's Profile object.
+// Texts returns the profiles with these names, for a node's Profile object.
 func (r *Rules) Texts(names []string) []TunedProfile {
 	var out []TunedProfile
 	for _, name := range names {

@@ -1,11 +1,10 @@
-// Package tuned defines the objects of tuned.openshift.io/v1, Tuned and Profile, as Go types,
-// and reads them strictly from files. The fields, their JSON names and constraints are those of
-// the CustomResourceDefinitions that OpenShift publishes, so that objects written for its Node
-// Tuning Operator are accepted unmodified. kube/deploy/crds/plain has the same as YAML; a test
-// compares them.
+// Package tuned defines the objects of tuned.openshift.io/v1, Tuned and Profile, as Go types, and
+// reads them strictly from files. Fields, JSON names and constraints are those of OpenShift's
+// CustomResourceDefinitions, so objects for its Node Tuning Operator are accepted unmodified. A
+// test compares the types with the YAML in kube/deploy/crds/plain.
 //
-// A field whose JSON name has no omitempty or omitzero is required. The tags enum, min,
-// minLength and pattern are OpenAPI's constraints, for the test and for Read.
+// A field whose JSON name has no omitempty or omitzero is required. The tags enum, min, minLength
+// and pattern are OpenAPI's constraints, for the test and for Read.
 package tuned
 
 import (
@@ -16,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Tuned holds profiles, and rules that select the nodes for them.
+// Tuned holds profiles, and rules that assign them to nodes.
 //
 // +kubebuilder:object:root=true
 type Tuned struct {
@@ -27,13 +26,12 @@ type Tuned struct {
 	Status TunedStatus `json:"status,omitzero"`
 }
 
-// DefaultName is the name of the Tuned object that is the operator's own. Its
-// ManagementState is the only one that counts, and the only thing in it that
-// others may change.
+// DefaultName is the name of the operator's own Tuned object. Only its ManagementState has an
+// effect, and only that field may be changed by others.
 const DefaultName = "default"
 
-// Namespace is the namespace of the objects: that of the Node Tuning Operator, so that objects
-// written for it are accepted unmodified.
+// Namespace is the objects' namespace. It is the Node Tuning Operator's, so objects for that
+// operator are accepted unmodified.
 const Namespace = "openshift-cluster-node-tuning-operator"
 
 // ManagementState selects what the operator does with the nodes.
@@ -43,8 +41,8 @@ type ManagementState string
 const (
 	Managed   ManagementState = "Managed"
 	Force     ManagementState = "Force"
-	Unmanaged ManagementState = "Unmanaged" // nothing is done
-	Removed   ManagementState = "Removed"   // every node gets back what it had
+	Unmanaged ManagementState = "Unmanaged" // the operator does nothing
+	Removed   ManagementState = "Removed"   // nodes get their former values back
 )
 
 // TunedSpec is the specification of a Tuned object.
@@ -64,33 +62,33 @@ type TunedProfile struct {
 	Data string `json:"data"`
 }
 
-// TunedRecommend is a rule: which nodes get a profile.
+// TunedRecommend is a rule that assigns a profile to matching nodes.
 //
 // +kubebuilder:object:generate=true
 type TunedRecommend struct {
 	Profile string `json:"profile" minLength:"1"`
-	// Priority: lower numbers come first. A rule without one comes last; only an
-	// API server that does not check its objects has such a rule.
+	// Priority orders rules; lower numbers come first. A rule without one comes last, which a
+	// validating API server rejects.
 	Priority *uint64 `json:"priority" min:"0"`
-	// Match is a list of which one item has to match. An empty list differs from none: it matches
-	// every node, even if the rule has MachineConfigLabels.
+	// Match is a list of items, one of which must match. An empty list, unlike nil, matches every
+	// node, even if the rule has MachineConfigLabels.
 	Match []TunedMatch `json:"match,omitzero"`
-	// MachineConfigLabels are the labels of a MachineConfig: the rule matches the nodes of the
-	// pools that would select it.
+	// MachineConfigLabels are labels of a MachineConfig: the rule matches the nodes of pools that
+	// select it.
 	MachineConfigLabels map[string]string `json:"machineConfigLabels,omitzero"`
 	Operand             OperandConfig     `json:"operand,omitzero"`
 }
 
-// TunedMatch is a label that a node, or a pod on it, has to have.
+// TunedMatch is a label that a node, or a pod on it, must have.
 //
 // +kubebuilder:object:generate=true
 type TunedMatch struct {
 	Label string `json:"label"`
-	// Value is the value of the label; nil matches any.
+	// Value is the label's value; nil matches any value.
 	Value *string `json:"value,omitempty"`
-	// Type is NodeLabel or PodLabel; "" means NodeLabel.
+	// Type is node or pod, see NodeLabel and PodLabel; "" means node.
 	Type string `json:"type,omitempty" oneof:"node,pod"`
-	// Match is a list of which one item has to match as well, if it is not empty.
+	// Match is a list of items; unless it is empty, one of them must match too.
 	Match []TunedMatch `json:"match,omitempty"`
 }
 
@@ -114,8 +112,8 @@ type OperandConfig struct {
 //
 // +kubebuilder:object:generate=true
 type TuneDConfig struct {
-	// ReapplySysctl lets the machine's own sysctl files override the profile; nil leaves it to the
-	// agent.
+	// ReapplySysctl lets the node's own sysctl files override the profile; nil means the agent's
+	// default.
 	ReapplySysctl *bool `json:"reapply_sysctl,omitempty"`
 	// StartupUdevSettleWait is in seconds. Newer published definitions have it.
 	StartupUdevSettleWait *int64 `json:"startup_udev_settle_wait,omitempty"`
@@ -138,7 +136,7 @@ type TunedList struct {
 	Items []Tuned `json:"items"`
 }
 
-// Profile is the requested and the applied profile of one node. It has the name of the node.
+// Profile is one node's requested and applied profile; it has the node's name.
 //
 // +kubebuilder:object:root=true
 type Profile struct {
@@ -158,7 +156,7 @@ type ProfileSpec struct {
 	Profile []TunedProfile `json:"profile,omitempty"`
 }
 
-// ProfileConfig names the profile of a node, and how its agent is to run.
+// ProfileConfig names a node's profile, and configures its agent.
 //
 // +kubebuilder:object:generate=true
 type ProfileConfig struct {
@@ -178,7 +176,7 @@ type ProfileStatus struct {
 	// TunedProfile is the profile in force.
 	TunedProfile string            `json:"tunedProfile"`
 	Conditions   []StatusCondition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation of the spec that the conditions are about.
+	// ObservedGeneration is the spec's generation to which the conditions apply.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
@@ -208,7 +206,7 @@ type StatusCondition struct {
 // ConditionType is the type of a condition.
 type ConditionType string
 
-// Types of conditions. For a working profile Applied is True and Degraded is False.
+// Types of conditions. With a working profile, Applied is True and Degraded is False.
 const (
 	Valid    ConditionType = "Valid"    // of a Tuned object
 	Applied  ConditionType = "Applied"  // of a Profile object
@@ -218,8 +216,8 @@ const (
 // AsExpected is the reason of a normal condition.
 const AsExpected = "AsExpected"
 
-// SetCondition returns the conditions with one of them set, and whether that changed anything.
-// The transition time becomes now if the status changes; otherwise it stays.
+// SetCondition returns the conditions with one of them set, and whether anything changed. The
+// transition time becomes now only if the status changes.
 func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Time) ([]StatusCondition, bool) {
 	i := slices.IndexFunc(conditions, func(old StatusCondition) bool { return old.Type == c.Type })
 	c.LastTransitionTime = now
@@ -237,7 +235,7 @@ func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Ti
 	return out, true
 }
 
-// DeferredAnnotation of a Tuned object sets when changes take effect.
+// DeferredAnnotation is a Tuned object's annotation that sets when changes take effect.
 const DeferredAnnotation = "tuned.openshift.io/deferred"
 
 // DeferMode is when a profile takes effect.
@@ -247,12 +245,12 @@ type DeferMode string
 const (
 	DeferNever  DeferMode = "never"  // at once
 	DeferAlways DeferMode = "always" // at the next boot
-	// DeferUpdate is at the next boot for a change of the profile in force, and at once for a
-	// switch to another profile.
+	// DeferUpdate defers a change of the profile in force to the next boot, and switches to another
+	// profile at once.
 	DeferUpdate DeferMode = "update"
 )
 
-// Deferred parses the annotation. known is false if its value is not a mode, which means never.
+// Deferred parses the annotation. An invalid value means never; known is then false.
 func Deferred(annotations map[string]string) (mode DeferMode, known bool) {
 	text, ok := annotations[DeferredAnnotation]
 	switch mode := DeferMode(text); mode {
@@ -262,18 +260,18 @@ func Deferred(annotations map[string]string) (mode DeferMode, known bool) {
 	return DeferNever, !ok
 }
 
-// The label of the Profile objects that fettle's operator writes.
+// Label of the Profile objects that fettle's operator writes.
 const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedBy      = "fettle"
 )
 
-// Ours reports whether fettle's operator has written the Profile.
+// Ours reports whether fettle's operator wrote the Profile.
 func (p *Profile) Ours() bool { return p.Labels[ManagedByLabel] == ManagedBy }
 
-// NodeTuningOwner returns the object through which the Node Tuning Operator owns a Profile,
-// such as "Tuned default"; "" if it does not own it, or if fettle's operator has taken it over.
-// Its operand applies such a Profile, and writes its status. Source:
+// NodeTuningOwner returns the owner by which a Profile belongs to the Node Tuning Operator, such as
+// "Tuned default". It returns "" if that operator does not own it, or fettle's operator has taken
+// it over. The other operator's operand applies such a Profile and writes its status. Source:
 // openshift/cluster-node-tuning-operator at d2394aa, pkg/operator/controller.go,
 // getDefaultTunedRefs.
 func (p *Profile) NodeTuningOwner() string {
