@@ -29,8 +29,7 @@ type Input struct {
 	// Pauses are the reasons for remediation to wait, as sentences: a rollout of the kubelet's
 	// settings, a scale, an upgrade of the cluster.
 	Pauses []string
-	// ReportOnly names another controller of the checks, for which fettle only reports; "" if there
-	// is none.
+	// ReportOnly names another controller of the checks, for which fettle only reports, or "".
 	ReportOnly string
 	// Adopt remediates machines even if Others handle their nodes; the result still names these.
 	Adopt bool

@@ -1,5 +1,5 @@
-// Package pod predicts the admission of a pod on a node, and verifies a running pod's CPU pinning.
-// Its subpackages read the input; kubectl fettle pod prints the result.
+// Package pod prints admission predictions, and verifies that a running pod has its promised CPUs.
+// Its subpackages read the input and predict; kubectl fettle pod uses them.
 package pod
 
 import (

@@ -62,9 +62,10 @@ func (p *pools) taking(configLabels map[string]string) []string {
 	return names
 }
 
-// of returns the pools whose MachineConfigs a node with these labels gets: master if it is in that
-// pool, otherwise its custom pool, plus worker. A node in several custom pools gets none, because
-// its pool is ambiguous; conflict says so.
+// of returns the pools whose MachineConfigs a node with these labels gets. In a custom pool these
+// are master, if the node is in it too, or else the custom pool; worker is added if the node is in
+// it. Otherwise it is master alone, or else worker. A node in several custom pools gets none,
+// because its pool is ambiguous; conflict says so.
 func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note) {
 	var own []string
 	in := map[string]bool{}

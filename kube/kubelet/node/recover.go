@@ -15,7 +15,7 @@ import (
 )
 
 // Recover finishes or rolls back an earlier process's change; it returns nil if there is none.
-// Agents call it at start.
+// Agents call this at start.
 //
 // If the earlier process wrote all files, Recover restarts and verifies the kubelet. Otherwise it
 // restores the files.
