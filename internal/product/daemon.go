@@ -292,8 +292,7 @@ func (d *Daemon[F, A]) same(name, a, b string) bool {
 	return a == b
 }
 
-// silentReloads records which processes were reloaded: main file to process and the time of its
-// files' last change.
+// silentReloads records reloaded processes by main file, with the time of the files' last change.
 type silentReloads struct {
 	mu  sync.Mutex
 	all map[string]Group

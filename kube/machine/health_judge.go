@@ -169,8 +169,8 @@ func (j *Judged) over(timeout time.Duration, now time.Time, what, name string) {
 	j.Cause = fmt.Sprintf("%s; unhealthy at %s", what, end.UTC().Format(time.RFC3339))
 }
 
-// conditions judges a node by the check's conditions: unhealthy by the first whose timeout has
-// passed, otherwise pending until the first timeout.
+// conditions judges a node by the check's conditions: the node is unhealthy by the first whose
+// timeout has passed, otherwise pending until the first timeout.
 func (j *Judged) conditions(c *HealthCheck, node *core.Node, now time.Time) {
 	var soonest *Judged
 	for _, u := range c.Spec.UnhealthyConditions {

@@ -79,7 +79,7 @@ func (c *healthController) external(machines []machine.Machine) map[types.UID]ti
 	return seen
 }
 
-// remediate decides again from the API server's present data, and deletes the machine to remediate.
+// remediate decides again with the API server's present data, and deletes the machine to remediate.
 func (c *healthController) remediate(ctx context.Context) (reconcile.Result, error) {
 	defer c.worked() // to read all this takes memory
 	// Read the checks first: a concurrent writer of their status then gets a conflict.

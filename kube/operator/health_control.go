@@ -173,7 +173,7 @@ func (c *healthController) lookAround(ctx context.Context) error {
 	return nil
 }
 
-// watch starts the watches, or returns why it does not.
+// watch starts the watches; why says why it does not start them, or is "".
 func (c *healthController) watch(ctx context.Context) (why string, err error) {
 	switch err := machine.Served(c.reader.Mapper); {
 	case errors.Is(err, machine.ErrNotServed):

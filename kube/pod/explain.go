@@ -85,7 +85,7 @@ type writer struct {
 	folded []string
 }
 
-// title prints the title of a section.
+// title prints a section's title.
 func (w *writer) title(text string) { ui.Heading(w.s, ui.Line(text)) }
 
 // headline summarizes the verdict, violated rules, and the smallest change that helps.

@@ -38,7 +38,7 @@ func Listen(address string, port int) (*Server, error) {
 	return s, nil
 }
 
-// Expect sets the number of pods. It is called once.
+// Expect sets the number of pods; call it once.
 func (s *Server) Expect(pods int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Server) stop(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "stop")
 }
 
-// Wait waits until all have started and stopped.
+// Wait waits until all pods have requested /start and /stop, at most for within.
 func (s *Server) Wait(ctx context.Context, within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -107,7 +107,7 @@ func (s *Server) Wait(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// Close ends it.
+// Close closes the server.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

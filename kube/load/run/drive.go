@@ -255,7 +255,7 @@ func (x *running) was(i int) Was {
 	return x.State.Objects[i].Was
 }
 
-// start gives a job to a worker when it is due. paced says whether the operation's pace applies.
+// start gives a job to a worker when it is due. paced is true if the operation's pace applies.
 func (x *running) start(j job, op *plan.Op, paced bool) error {
 	if x.Pause != nil {
 		if err := x.Pause(); err != nil {

@@ -49,8 +49,8 @@ type Seen struct {
 	Key
 	What string // "scheduled" or "ready"
 	At   time.Time
-	// Owned reports whether a controller has created the pod. Took is then the time since its
-	// creation, by the API's timestamps of whole seconds; negative if unknown.
+	// Owned reports whether a controller has created the pod. For such a pod, Took is the time
+	// since its creation, by the API's timestamps of whole seconds; negative if unknown.
 	Owned bool
 	Took  time.Duration
 }

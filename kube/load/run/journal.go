@@ -215,7 +215,7 @@ func start(f *os.File) *Journal {
 	return j
 }
 
-// flusher writes what was buffered for flushEvery.
+// flusher writes buffered lines every flushEvery.
 func (j *Journal) flusher() {
 	defer close(j.ended)
 	tick := time.NewTicker(flushEvery)
