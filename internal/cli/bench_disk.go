@@ -160,8 +160,7 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	return finish(ctx, a, k, verdict, e, err, "the files are removed", gate)
 }
 
-// fitForRole returns an error with an exit code if a disk does not meet the limits of its
-// role.
+// fitForRole returns an error with an exit code if a disk does not meet the limits of its role.
 func fitForRole(e *disk.Evidence) error {
 	switch e.Verdict {
 	case disk.Fail:

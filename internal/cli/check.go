@@ -157,8 +157,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, o.gateSample(r.Slow)))
 }
 
-// subject returns the machine as rules see it, including the settings that fettle has in
-// force.
+// subject returns the machine as rules see it, including the settings that fettle has in force.
 func (a *app) subject(ctx context.Context, h *host.Host, kinds setting.Kinds, to *audit.Upgrade) *platform.Subject {
 	s := audit.Subject(ctx, h, kinds, to, func() (*tune.Machine, error) {
 		return a.machineOn(ctx, h, func(error) error { return nil })

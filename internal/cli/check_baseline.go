@@ -52,8 +52,7 @@ func (a *app) readBaseline(name string) (b *baseline, err error) {
 	return b, nil
 }
 
-// standsForMachine reports whether a path is a copy of a machine: a directory or a fact
-// archive.
+// standsForMachine reports whether a path is a copy of a machine: a directory or a fact archive.
 func standsForMachine(name string) bool {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return true

@@ -168,8 +168,7 @@ func site(ctx context.Context, word string, allowed *engine.Allowed, resolver en
 	return puppetserver.Site{URL: u, Sockets: sockets}, err
 }
 
-// ownBackEnds adds the sockets of this machine's Puppet Server that are reachable from other
-// machines.
+// ownBackEnds adds this machine's Puppet Server sockets that other machines can reach.
 func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowed *engine.Allowed, resolver engine.Resolver) error {
 	sockets, err := puppetserver.Sockets(h)
 	if err == nil && len(sockets) == 0 {

@@ -79,9 +79,8 @@ func (a *app) daemonMachine(ctx context.Context) (*daemon.Machine, error) {
 	return &daemon.Machine{Engine: m.Engine, Loader: m.Loader, Kinds: m.Kinds}, nil
 }
 
-// serve answers TuneD's clients on D-Bus and the Unix socket until ctx ends, if
-// tuned-main.conf enables them (enable_dbus, enable_unix_socket). If one fails, the other
-// keeps running.
+// serve answers TuneD's clients on D-Bus and the Unix socket until ctx ends, if tuned-main.conf
+// enables them (enable_dbus, enable_unix_socket). If one fails, the other keeps running.
 func serve(ctx context.Context, h *host.Host, control daemon.Control, main *profile.MainConfig, log *slog.Logger) error {
 	target := daemon.Target{Control: control}
 	var failed []error

@@ -173,8 +173,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	return err
 }
 
-// headline counts the written values, the files, the changes by hand, and the fixed rules that
-// pass now.
+// headline counts written values, files, changes by hand, and fixed rules that pass now.
 func (res *FixResult) headline() (h ui.Headline) {
 	values := 0
 	if res.Applied != nil && res.Plan != nil {
@@ -306,8 +305,7 @@ func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Fin
 }
 
 // bad returns the findings to fix. A finding that another one explains is omitted, because
-// fixing the other one suffices. It is included if it needs a higher value of the same
-// setting.
+// fixing the other one suffices. It is included if it needs a higher value of the same setting.
 func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
 	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
 	for i := range all {
@@ -329,8 +327,7 @@ func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Fin
 	})
 }
 
-// fixByJournal plans the changes, shows them, and applies them after confirmation. Undo can
-// revert them.
+// fixByJournal plans the changes, shows them, and applies them after confirmation.
 func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult, changes []setting.Change, yes bool) error {
 	s, err := m.ReadStateIfAllowed()
 	if err != nil {

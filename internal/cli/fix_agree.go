@@ -30,8 +30,7 @@ func waits(a *tune.Applied) bool {
 }
 
 // agree resolves different values for the same setting in the findings. It keeps the largest
-// number, because numbers are limits, or the last text. It returns messages about the
-// conflicts.
+// number, because numbers are limits, or the last text. It returns messages about the conflicts.
 func agree(findings []rule.Finding) (said []string) {
 	type request struct {
 		id, value string

@@ -15,8 +15,7 @@ import (
 // liveSeconds is the number of latest seconds shown of a load in progress.
 const liveSeconds = 12
 
-// loadView shows the progress of a load: continuously on a terminal, otherwise one line every
-// ten seconds.
+// loadView shows the progress of a load: live on a terminal, otherwise a line every 10 s.
 type loadView struct {
 	*app
 	load.Live

@@ -305,8 +305,7 @@ func readCapped(name string) ([]byte, error) {
 	return text, nil
 }
 
-// enoughFiles returns an error if this process may not open enough files for the plan's
-// connections.
+// enoughFiles returns an error if this process may not open files for all connections.
 func enoughFiles(p *load.Plan) error {
 	each := len(p.Set.Origins)
 	return mayOpen(p.Connections*each, fmt.Sprintf("%d connections to %d servers", p.Connections, each))

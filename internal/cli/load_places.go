@@ -18,8 +18,7 @@ import (
 // localMachine is the value of --observe for this machine.
 const localMachine = "local"
 
-// checkPlaces returns an error for duplicate machines, and for fewer connections than
-// machines.
+// checkPlaces returns an error for duplicate machines, and for fewer connections than machines.
 func (o loadHTTPOptions) checkPlaces() error {
 	if err := namedOnce("--observe", o.observe); err != nil {
 		return err
@@ -52,8 +51,7 @@ func namedOnce(option string, words []string) error {
 	return nil
 }
 
-// sshHosts returns a check for a list of hosts. If local is true, the list may contain this
-// machine.
+// sshHosts returns a check for a list of hosts. With local it accepts this machine too.
 func sshHosts(local bool) func(words string) error {
 	return func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {

@@ -179,8 +179,7 @@ func groupings(asked logs.Options, learn bool, set *source.Set, logFormats []*lo
 	return logs.Usual(set, logFormats)
 }
 
-// logsHost returns the host of the logs. Without --root, a path may be any file of this
-// machine.
+// logsHost returns the host of the logs. Without --root, a path may be any file of this machine.
 func (a *app) logsHost() (*host.Host, error) {
 	if a.root == "" {
 		return host.Live(), nil
@@ -203,8 +202,7 @@ type logsForms[T any] struct {
 	csv, openMetrics func(io.Writer, T) error
 }
 
-// inForm prints a logs document in the selected format. It returns err, or the error of
-// printing.
+// inForm prints a logs document in the selected format. It returns err, or the error of printing.
 func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
 	if a.data() {
 		return a.result(doc, err)

@@ -94,8 +94,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	return inForm(a, c, logsForms[*logs.Comparison]{table, logs.ComparisonPage, logs.ComparisonCSV, logs.ComparisonOpenMetrics}, err)
 }
 
-// sets holds the log sets that a comparison reads one after the other. It reads each side
-// twice.
+// sets holds the log sets that a comparison reads one after the other. It reads each side twice.
 type sets struct {
 	find func(*source.Set) ([]*logformat.Format, error)
 	mu   sync.Mutex

@@ -7,8 +7,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// silentFor is the time before progress is first shown. progressEvery is the interval after
-// that.
+// silentFor is the time before progress is first shown. progressEvery is the interval after that.
 const (
 	silentFor     = time.Second
 	progressEvery = 500 * time.Millisecond
@@ -45,8 +44,7 @@ func (a *app) progress(what string, at func() (done, all int64)) (stop func()) {
 	}
 }
 
-// progressLine describes progress: the share done, and the remaining time, estimated from the
-// time taken.
+// progressLine describes progress: the share done, and an estimate of the remaining time.
 func progressLine(what string, done, all int64, took time.Duration) string {
 	if all <= 0 || done <= 0 {
 		return fmt.Sprintf("%s, for %s so far", what, unit.FormatSeconds(took.Round(time.Second).Seconds()))

@@ -47,8 +47,7 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.OneOf(f, "expect", experiment.Expectations()...)
 }
 
-// checkWork returns an error for a command together with other work, or a command without --
-// before it.
+// checkWork rejects a command in addition to other work, and a command without -- before it.
 func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
@@ -67,8 +66,7 @@ func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// check returns an error for flags that exclude each other. It sets the options that depend on
-// the work.
+// check rejects flags that exclude each other. It sets options that depend on the work.
 func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	if o.Resume != "" {
 		return o.checkResume(f, args)
@@ -105,8 +103,7 @@ func (o *proveOptions) ways() (out []string) {
 	return out
 }
 
-// checkResume returns an error for options that cannot change after the first run of an
-// experiment.
+// checkResume rejects options that cannot change after the first run of an experiment.
 func (o *proveOptions) checkResume(f *pflag.FlagSet, args []string) error {
 	allowed := []string{"budget", "blocks", "resume", "expect", "keep", "force", "output", "state-dir", "reason"}
 	if !o.windowed {

@@ -15,8 +15,7 @@ type RecommendResult struct {
 	Schema   string      `json:"schema"` // fettle/recommend/v1
 	Headline ui.Headline `json:"headline"`
 	profile.Recommendation
-	// Operator is the operator that must apply the profile, or nil if fettle or TuneD may
-	// apply it.
+	// Operator must apply the profile; nil if fettle or TuneD may apply it.
 	Operator *override.Operator `json:"operator,omitempty"`
 }
 

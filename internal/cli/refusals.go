@@ -10,8 +10,7 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// refusals returns the published guidance that a profile of fettle deliberately does not
-// follow.
+// refusals returns the published guidance that a profile of fettle deliberately does not follow.
 func refusals(p *profile.Profile) []profiles.Refusal {
 	var out []profiles.Refusal
 	for _, r := range profiles.Refusals {

@@ -12,8 +12,7 @@ import (
 )
 
 // replace writes a document atomically. It may replace an older one of the same kind, which
-// begins with begins. Other files are not overwritten: users easily name the evidence by
-// mistake.
+// begins with begins. Other files are not overwritten: users easily name the evidence by mistake.
 func replace(name string, text, begins []byte, kind string) error {
 	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))

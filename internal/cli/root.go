@@ -1,5 +1,4 @@
-// Package cli implements the verbs of fettle, one file each, with flags, run function and
-// output.
+// Package cli implements the verbs of fettle, one file each, with flags, run function and output.
 package cli
 
 import (

@@ -146,8 +146,7 @@ func (a *app) rulesShow(ids []string) error {
 	return nil
 }
 
-// pickRules returns the rules whose ids match the given ids or patterns, or all rules without
-// any.
+// pickRules returns the rules with matching ids, or all rules without ids.
 func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 	if len(ids) == 0 {
 		return c.Rules(), nil

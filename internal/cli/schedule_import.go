@@ -11,8 +11,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxCrontab limits the size of a crontab, in bytes. cron(8) itself reads at most 10,000
-// lines.
+// maxCrontab limits the size of a crontab, in bytes. cron(8) itself reads at most 10,000 lines.
 const maxCrontab = 16 << 20
 
 func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {

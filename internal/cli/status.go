@@ -131,8 +131,7 @@ func (a *app) printExperiment(st *tune.Status) {
 	}
 }
 
-// trialText describes a transaction on trial. running reports whether an experiment is in
-// progress.
+// trialText describes a transaction on trial. running means an experiment is in progress.
 func trialText(t tune.Trial, running bool) string {
 	switch {
 	case t.Experiment && !running:

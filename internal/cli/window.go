@@ -46,8 +46,7 @@ func (w window) contains(local time.Time) bool {
 	return w.from <= m || m < w.to
 }
 
-// opens returns the next minute in the window. Clocks may be set forward over the window's
-// start.
+// opens returns the next minute in the window. Clocks may be set forward over the window's start.
 func (w window) opens(local time.Time) time.Time {
 	at := local.Truncate(time.Minute)
 	for range 50 * 60 {

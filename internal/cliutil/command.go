@@ -239,8 +239,7 @@ func seeHelp(c *cobra.Command, err error) error {
 	return ui.Hinted(ui.Usage, err, fmt.Sprintf("run: %s --help", c.CommandPath()))
 }
 
-// counted returns an error that names the missing or surplus arguments, which cobra only
-// counts.
+// counted returns an error that names the missing or surplus arguments, which cobra only counts.
 func counted(c *cobra.Command, args []string, err error) error {
 	none := strings.HasSuffix(err.Error(), fmt.Sprintf(" for %q", c.CommandPath())) // cobra.NoArgs
 	if !none && !strings.Contains(err.Error(), " arg(s)") {
@@ -283,8 +282,7 @@ func words(use string) []string {
 	return out
 }
 
-// MoreFormats is the annotation for a command's additional output formats, separated by
-// spaces.
+// MoreFormats is the annotation for a command's additional output formats, separated by spaces.
 const MoreFormats = "formats"
 
 // Format returns the format that --output selects.
@@ -330,8 +328,7 @@ func Result(s *ui.Screen, doc any, err error) error {
 }
 
 // Ended reports the error of a command, unless that was done, and returns the exit code. With
-// --output json or yaml a failure is a document too. A failed write of the output is a
-// failure.
+// --output json or yaml a failure is a document too. A failed write of the output is a failure.
 func Ended(s *ui.Screen, err error) int {
 	if err != nil && !s.Failed {
 		s.Fail(err)

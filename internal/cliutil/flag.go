@@ -72,8 +72,7 @@ func Choices(f *pflag.Flag) []string {
 	return nil
 }
 
-// AlsoCalled makes errors about unknown options suggest the flag: --for for an unknown option
-// duration.
+// AlsoCalled makes errors about the unknown options words suggest the flag.
 func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
 	_ = f.SetAnnotation(name, alsoCalled, words)
 }
@@ -144,8 +143,7 @@ func list(words []string, last string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " " + last + " " + words[len(words)-1]
 }
 
-// Reads restricts an option to values for which read returns no error. example is a valid
-// value.
+// Reads restricts an option to values for which read returns no error. example is a valid value.
 func Reads(f *pflag.FlagSet, name, example string, read func(word string) error) {
 	check(f, name, read, func(string) string { return example })
 }

@@ -15,8 +15,7 @@ import (
 
 // Guide is what a command's help contains in addition to flags.
 type Guide struct {
-	// Page is the file below docs that describes the command; "" means the parent command's
-	// page.
+	// Page is the file below docs that describes the command; "" means the parent command's page.
 	Page string
 	// Calls are examples without the command itself. The first one begins with the arguments:
 	// errors about missing arguments suggest it.
@@ -152,8 +151,7 @@ func (h *Help) commands(b *strings.Builder, c *cobra.Command, width int) {
 	h.groups(c, func(group string, verbs []*cobra.Command, _ []string) { list(group, verbs) })
 }
 
-// usageLine returns the syntax of a call: "fettle runs COMMAND", "fettle diff [PROFILE...]
-// [flags]".
+// usageLine returns the syntax of a call: "fettle diff [PROFILE...] [flags]".
 func usageLine(c *cobra.Command) string {
 	line := c.UseLine()
 	if c.HasAvailableSubCommands() && c.Args != nil && len(words(c.Use)) == 0 {
@@ -276,8 +274,7 @@ func paragraphs(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// wrap writes a text after head in lines of at most width columns. It indents all lines but
-// the first.
+// wrap writes a text after head in lines of at most width columns, all but the first indented.
 func wrap(head, text string, indent, width int) string {
 	wrapped := ui.Wrap(strings.Join(strings.Fields(text), " "), width-indent)
 	return strings.TrimRight(head+strings.ReplaceAll(wrapped, "\n", "\n"+strings.Repeat(" ", indent)), " ") + "\n"

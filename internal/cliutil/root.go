@@ -27,8 +27,7 @@ func OpenRoot(s *ui.Screen, root string) (*host.Host, error) {
 }
 
 // EndWith ends the process one second after ctx has ended, unless done was called. It is for
-// verbs that have nothing to undo and do not check ctx often, such as reading gigabytes of
-// logs.
+// verbs that have nothing to undo and do not check ctx often, such as reading gigabytes of logs.
 func EndWith(ctx context.Context) (done func()) {
 	finished := make(chan struct{})
 	go func() {

@@ -53,8 +53,7 @@ func Exclusive(c *cobra.Command, names ...string) {
 	})
 }
 
-// Excludes rejects the flags others if flag is set. why is the reason. The suggested call
-// omits them.
+// Excludes rejects others if flag is set, for the reason why. The suggested call omits them.
 func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	Check(c, func([]string) error {
 		if has := which(c, others); given(c, flag) && len(has) > 0 {

@@ -59,8 +59,7 @@ func runCollector(c Collector, h *host.Host, r *reader, f *Facts) (run Run) {
 	return run
 }
 
-// markUnknown marks the facts of a part that were not collected as unknown, for the reason
-// why.
+// markUnknown marks the facts of a part that were not collected as unknown, for the reason why.
 func markUnknown(f *Facts, part, why string) {
 	f.visit(func(name string, l leaf) {
 		n := l.leafNote()

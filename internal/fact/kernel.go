@@ -59,8 +59,7 @@ type Kernel struct {
 	BootID  Fact[string]  `json:"boot_id"`
 	UptimeS Fact[float64] `json:"uptime_s"`
 	// CommandLine is redacted. Parameters holds its parameters by name: the last one of a name
-	// counts, and a word without "=" has the value "". Words after "--" are for init and
-	// omitted.
+	// counts, and a word without "=" has the value "". Words after "--" are for init and omitted.
 	CommandLine Fact[string]            `json:"command_line"`
 	Parameters  Fact[map[string]string] `json:"parameters"`
 	// Preemption is the active model: none, voluntary, full, lazy or rt. It is read from

@@ -44,8 +44,7 @@ type Swap struct {
 	Priority  Fact[int64]  `json:"priority"`
 }
 
-// HugePages describes the pool of one page size ("2048kB", "1048576kB"). Its values are in
-// pages.
+// HugePages describes the pool of one page size ("2048kB", "1048576kB"). Its values are in pages.
 type HugePages struct {
 	SizeBytes  Fact[int64]         `json:"size_bytes"`
 	Total      Fact[int64]         `json:"total"`

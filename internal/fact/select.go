@@ -16,10 +16,9 @@ type Selection struct {
 	names map[string]bool // names of facts and sets
 }
 
-// Select selects the facts at or below the given names in the tree ("memory", "disk.vda"). A
-// name without such facts selects the facts whose names begin with it ("memo",
-// "disk.vda.queue"). Without names, all facts are selected. missing lists the names without a
-// match.
+// Select selects the facts at or below the given names in the tree ("memory", "disk.vda"). A name
+// without such facts selects the facts whose names begin with it ("memo", "disk.vda.queue").
+// Without names, all facts are selected. missing lists the names without a match.
 func (f *Facts) Select(names ...string) (s *Selection, missing []string) {
 	s = &Selection{f, map[string]bool{}}
 	if len(names) == 0 {

@@ -36,8 +36,7 @@ func (p *archiveParser) end(words []string, content []byte) error {
 }
 
 // markIncomplete marks facts as unknown that the missing part of a truncated archive could
-// change: whether a directory listing is complete, and whether a command wrote to standard
-// error.
+// change: whether a directory listing is complete, and whether a command wrote to standard error.
 func (p *archiveParser) markIncomplete(name string) {
 	for _, e := range p.entries {
 		e.listed = false

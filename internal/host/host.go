@@ -50,8 +50,7 @@ type Files interface {
 	// require. It does not create files.
 	Store(path string, data []byte) error
 	// Replace writes a whole file atomically: it writes a temporary file in the same directory
-	// and renames it, with fsync of the file and the directory. It does not create
-	// directories.
+	// and renames it, with fsync of the file and the directory. It does not create directories.
 	Replace(path string, data []byte, attr Attr) error
 	// Remove deletes a file or an empty directory and syncs its parent.
 	Remove(path string) error

@@ -19,9 +19,8 @@ func NotRecorded(what string) error { return fmt.Errorf("%s: %w", what, ErrNotRe
 // Unknown reports whether err means that this host has no answer.
 func Unknown(err error) bool { return errors.Is(err, ErrNotRecorded) }
 
-// NotFound reports whether err means that the machine lacks the file or that this copy does
-// not record it. It is for callers that treat both alike: they look elsewhere, or list what
-// exists.
+// NotFound reports whether err means that the machine lacks the file or that this copy does not
+// record it. It is for callers that treat both alike: they look elsewhere, or list what exists.
 func NotFound(err error) bool { return errors.Is(err, fs.ErrNotExist) || Unknown(err) }
 
 // Why returns why the content of p is unknown, from the error of reading p. It returns "" if

@@ -107,8 +107,7 @@ func ethtoolGet(command uint8, device string, decode func(*netlink.AttributeDeco
 	return nil
 }
 
-// ethtoolSet sends a request that changes a device. Errors include the kernel's message, if
-// any.
+// ethtoolSet sends a request that changes a device. Errors include the kernel's message, if any.
 func ethtoolSet(command uint8, device string, encode func(*netlink.AttributeEncoder)) error {
 	_, err := execute(command, device, netlink.Request|netlink.Acknowledge, encode)
 	return err

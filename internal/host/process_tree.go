@@ -30,8 +30,7 @@ func TrackDescendants() (*ProcessTree, error) {
 	return b, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// Kill kills all tracked processes. It returns when none is left, or an error after five
-// seconds.
+// Kill kills all tracked processes. It returns when none is left, or an error after five seconds.
 func (b *ProcessTree) Kill() error {
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {

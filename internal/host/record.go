@@ -75,8 +75,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// answerRecorder adds answers to an archive and returns them from there, so that both are
-// equal.
+// answerRecorder adds answers to an archive and returns them from there, so that both are equal.
 type answerRecorder struct {
 	mu    sync.Mutex
 	inner Files

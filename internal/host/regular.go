@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// OpenRegular opens a user-specified file for reading. It rejects other types than regular
-// files, with the type in the error: reading a pipe could block forever, and a device may have
-// no end.
+// OpenRegular opens a user-specified file for reading. It rejects other types than regular files,
+// with the type in the error: reading a pipe could block forever, and a device may have no end.
 func OpenRegular(name string) (*os.File, error) {
 	// Without O_NONBLOCK, opening a pipe waits for a writer.
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)

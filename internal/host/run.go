@@ -24,8 +24,7 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	return string(res.Stdout), nil
 }
 
-// lastLine returns ": " and the last line of a program's error output, or of its standard
-// output.
+// lastLine returns ": " and the last line of a program's error output, or of its standard output.
 func lastLine(res Result) string {
 	for _, b := range [][]byte{res.Stderr, res.Stdout} {
 		if text := strings.TrimSpace(string(b)); text != "" {

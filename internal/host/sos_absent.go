@@ -7,9 +7,8 @@ import (
 )
 
 // copiedWhole lists paths that sos copies completely. A file missing there certainly does not
-// exist on the machine. Each has its name in the plug-ins and the manifest, and the part that
-// the plug-ins omit (sos 4.x: kernel.py, system.py, processor.py, block.py, memory.py,
-// systemd.py).
+// exist on the machine. Each has its name in the plug-ins and the manifest, and the part that the
+// plug-ins omit (sos 4.x: kernel.py, system.py, processor.py, block.py, memory.py, systemd.py).
 var copiedWhole = []struct {
 	spec    string
 	without string // an omitted name

@@ -229,9 +229,8 @@ func (h *Host) ProcessStart(pid int) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// lower lists the devices below a block device: none. It returns false for device mapper, md
-// and bcache devices, the only ones that may have some (bd_link_disk_holder() in
-// block/holder.c).
+// lower lists the devices below a block device: none. It returns false for device mapper, md and
+// bcache devices, the only ones that may have some (bd_link_disk_holder() in block/holder.c).
 func (s *sosreport) lower(p string) ([]fs.DirEntry, bool) {
 	dir, last := path.Split(p)
 	dir = path.Clean(dir)

@@ -18,9 +18,8 @@ const (
 	foremanFields
 )
 
-// foreman returns the format of Foreman's production.log (config/settings.yaml, :logging;
-// Rails' log subscriber). A request is all lines with the same request id, from Started to
-// Completed.
+// foreman returns the format of Foreman's production.log (config/settings.yaml, :logging; Rails'
+// log subscriber). A request is all lines with the same request id, from Started to Completed.
 func foreman() *Format {
 	ms := func(name string) Field { return Field{Name: name, Kind: Duration, Unit: 1e6} }
 	f := &Format{Name: "Foreman's production.log", Source: "Rails' Started, Processing and Completed", joined: true, NoZone: true, Fields: make([]Field, foremanFields)}
@@ -58,8 +57,7 @@ type Joiner struct {
 // openRequest is a request that has not ended.
 type openRequest struct{ time, client, method, url, controller, action, as string }
 
-// maxOpen is the maximum number of open requests. A killed server leaves requests that never
-// end.
+// maxOpen is the maximum number of open requests. A killed server leaves requests that never end.
 const maxOpen = 64 << 10
 
 // maxID is the maximum length of a request id, in bytes. A UUID has 36.

@@ -72,8 +72,7 @@ type Format struct {
 	Name   string // "Apache's combined log"
 	Source string // origin: the LogFormat, or its location
 	Fields []Field
-	// Text is a detected format in the syntax of --format, or empty if it cannot be written
-	// so.
+	// Text is a detected format in the syntax of --format, or empty if it cannot be written so.
 	Text string
 	// TimeIsEnd reports whether a line's time is that of the response (nginx, logback-access),
 	// not of the request (Apache, HAProxy).
@@ -153,8 +152,7 @@ func span(start, end int) Span { return Span{Start: int32(start), End: int32(end
 // Of returns the text of the field in its line.
 func (s Span) Of(line []byte) []byte { return line[s.Start:s.End] }
 
-// Int returns the number in the text. ok is false if the text was not parsed or is not a
-// number.
+// Int returns the number in the text. ok is false if the text was not parsed or is not a number.
 func (s Span) Int() (n int64, ok bool) { return s.number - 1, s.number > 0 }
 
 // MaxLine is the maximum length of a line, in bytes. Apache limits request lines and headers
@@ -300,8 +298,7 @@ func (s *step) afterOmitted(line []byte, at int) int {
 	return at + len(lit)
 }
 
-// Rescan splits a line again if Scan returned invalid values because it ended a field too
-// early.
+// Rescan splits a line again if Scan returned invalid values because it ended a field too early.
 func (f *Format) Rescan(line []byte, spans []Span) LineKind {
 	if f.scan != nil || f.joined {
 		return BadLine

@@ -40,8 +40,7 @@ func (k *jsonScanner) add(dotted string, field int) {
 	k.fields = max(k.fields, field+1)
 }
 
-// maxNameParts is the maximum number of parts of a name for trying all combinations of
-// nesting.
+// maxNameParts is the maximum number of parts of a name for trying all combinations of nesting.
 const maxNameParts = 6
 
 func (n *node) add(words []string, field int) {

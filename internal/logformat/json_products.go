@@ -33,13 +33,12 @@ const (
 )
 
 // jsonProducts lists programs with known members. These were run for this table: nginx 1.22.1
-// (log_format escape=json), Caddy 2.11.9 (its default encoder, and with other
-// duration_format), lograge 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger), Traefik
-// 3.2.1 (its access log handler). From documentation: HAProxy 3.0 and 3.1 (haproxy.com,
-// "Encoding HAProxy logs in machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default
-// accessLogFormat) and Envoy Gateway 1.2, pino-http 10, Google Cloud's HttpRequest,
-// logstash-logback-encoder 7.4 (LogstashAccessEncoder), Elastic Common Schema 8.11
-// (event.duration).
+// (log_format escape=json), Caddy 2.11.9 (its default encoder, and with other duration_format),
+// lograge 0.10.0 with Rails 6.1, Echo 4.13.3 (middleware.Logger), Traefik 3.2.1 (its access log
+// handler). From documentation: HAProxy 3.0 and 3.1 (haproxy.com, "Encoding HAProxy logs in
+// machine-readable JSON or CBOR"), Istio 1.24 (istio.io, default accessLogFormat) and Envoy
+// Gateway 1.2, pino-http 10, Google Cloud's HttpRequest, logstash-logback-encoder 7.4
+// (LogstashAccessEncoder), Elastic Common Schema 8.11 (event.duration).
 var jsonProducts = []jsonProduct{
 	{
 		name: "Traefik's access log", marks: [][]string{{"DownstreamStatus"}, {"RequestMethod", "RequestPath", "RouterName", "ServiceName", "OriginStatus"}},

@@ -12,8 +12,7 @@ import (
 var CompressedExtensions = []string{".gz", ".zst", ".bz2", ".xz"}
 
 // rotation matches the names of rotated files by logrotate (start, dateext, dateformat),
-// rotatelogs and logback (%d, %i). They have a number or date at the end or before an
-// extension.
+// rotatelogs and logback (%d, %i). They have a number or date at the end or before an extension.
 const rotation = `(.+?)(?:\.(\d{1,6})|[-._](\d{4}-?\d\d-?\d\d(?:[-._T]?\d{1,10})?)(?:\.(\d{1,6}))?)`
 
 var (
@@ -24,8 +23,7 @@ var (
 )
 
 // NamesBeforeRotation returns the names that a file may have had before compression and
-// rotation, its own name first. Both access.log-20261120.gz and access.log.2.gz give
-// access.log.
+// rotation, its own name first. Both access.log-20261120.gz and access.log.2.gz give access.log.
 func NamesBeforeRotation(file string) []string {
 	names := []string{file}
 	add := func(name string) {

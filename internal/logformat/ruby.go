@@ -69,8 +69,7 @@ var loggerPrefixes = []loggerPrefix{
 }
 
 // parseConsole splits a line of go.uber.org/zap's console encoder, which is Caddy's format
-// console: TIME, LEVEL, logger, message and object, separated by tabs. The object may be
-// missing.
+// console: TIME, LEVEL, logger, message and object, separated by tabs. The object may be missing.
 func parseConsole(line []byte) (when Span, message int, ok bool) {
 	tab := bytes.IndexByte(line[:min(len(line), 48)], '\t')
 	if tab < 0 {

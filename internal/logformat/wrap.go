@@ -10,8 +10,7 @@ type wrap struct {
 	from func(line []byte) int
 	// quoted reports whether the line is a JSON string.
 	quoted bool
-	// parts reports whether the program splits long lines, so that the parts have to be
-	// joined.
+	// parts reports whether the program splits long lines, so that the parts have to be joined.
 	parts bool
 	// inner reports whether the wrapped line may also have a syslog prefix: HAProxy in a
 	// container with "log stdout format short".

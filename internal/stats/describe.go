@@ -31,8 +31,7 @@ func SD(x []float64) float64 {
 }
 
 // Quantile returns the p-quantile (p from 0 to 1), or NaN if x is empty. It interpolates
-// linearly between the order statistics (Hyndman and Fan's type 7, the default of R and
-// NumPy).
+// linearly between the order statistics (Hyndman and Fan's type 7, the default of R and NumPy).
 func Quantile(x []float64, p float64) float64 {
 	s := slices.Sorted(slices.Values(x))
 	if len(s) == 0 {
@@ -62,8 +61,8 @@ func MAD(x []float64) float64 {
 
 // MedianInterval returns a confidence interval for the median of any distribution, with a
 // coverage of at least 1-alpha. Its ends are order statistics, from the inverted sign test. It
-// is valid only if the number of values was fixed beforehand. It is infinite if there are too
-// few values.
+// is valid only if the number of values was fixed beforehand, and infinite with too few
+// values.
 func MedianInterval(x []float64, alpha float64) Interval {
 	s := slices.Sorted(slices.Values(x))
 	n := len(s)

@@ -7,10 +7,9 @@ import "math"
 // after every value all contain the true mean. Radius is infinite while n is too small.
 //
 // It is based on the one-sample Bayes factor of Student's t, with the right-Haar prior for the
-// scale and a normal prior of variance g for the standardized effect. Under the null
-// hypothesis this is a nonnegative martingale (Ville's inequality; Wang and Ramdas,
-// "Anytime-valid t-tests and confidence sequences for Gaussian means with unknown variance",
-// 2023).
+// scale and a normal prior of variance g for the standardized effect. Under the null hypothesis
+// this is a nonnegative martingale (Ville's inequality; Wang and Ramdas, "Anytime-valid t-tests
+// and confidence sequences for Gaussian means with unknown variance", 2023).
 func Radius(n int, sd, alpha, g float64) float64 {
 	if n < 2 {
 		return math.Inf(1)

@@ -31,9 +31,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// EditDistance returns the number of edits that turn a into b: inserting, deleting or
-// replacing a byte, or exchanging neighboring bytes (Damerau, 1964, without edits of exchanged
-// bytes).
+// EditDistance returns the number of edits that turn a into b: inserting, deleting or replacing
+// a byte, or exchanging neighboring bytes (Damerau, 1964, without edits of exchanged bytes).
 func EditDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

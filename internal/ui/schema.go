@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Schema generates the JSON Schema (draft 2020-12) of a document from its Go type. `fettle
-// schema KIND` prints it, and tests validate all JSON output against it. Fields without
-// omitempty are required. Additional properties are allowed, because documents may get more
-// fields.
+// Schema generates the JSON Schema (draft 2020-12) of a document from its Go type. `fettle schema
+// KIND` prints it, and tests validate all JSON output against it. Fields without omitempty are
+// required. Additional properties are allowed, because documents may get more fields.
 func Schema(id string, doc any) ([]byte, error) {
 	_, partial := doc.(PartialDocument)
 	g := generator{defs: map[string]any{}, names: map[reflect.Type]string{}, partial: partial}

@@ -78,8 +78,7 @@ type Screen struct {
 	Failed bool
 	// Printed reports whether a document was printed.
 	Printed bool
-	// Call returns this process's command line in sh syntax, changed by a remedy. It may be
-	// nil.
+	// Call returns this process's command line in sh syntax, changed by a remedy. It may be nil.
 	Call func(Remedy) string
 	// Example is a valid call of the verb. It is printed for invalid arguments without a known
 	// remedy.

@@ -49,8 +49,7 @@ func (l *sizeLog) whole() error {
 // sizeGroups is the maximum number of groups in a sizing's log. The rest is summed as one.
 const sizeGroups = 300_000
 
-// logsHost returns the host of the logs. Without --root, a path may be any file of this
-// machine.
+// logsHost returns the host of the logs. Without --root, a path may be any file of this machine.
 func (p *Program) logsHost() (*host.Host, error) {
 	if *p.Root == "" {
 		return host.Live(), nil

@@ -1,8 +1,7 @@
-// Package activity reads the kernel's counters twice and returns what a machine did in
-// between: how long tasks waited for CPUs, memory and disks, what was dropped, and which
-// limits are nearly reached. It also returns the units, containers and processes that used and
-// waited the most. On a copy it returns the averages since boot. Package slow of
-// internal/guide judges the results.
+// Package activity reads the kernel's counters twice and returns what a machine did in between:
+// how long tasks waited for CPUs, memory and disks, what was dropped, and which limits are nearly
+// reached. It also returns the units, containers and processes that used and waited the most. On
+// a copy it returns the averages since boot. Package slow of internal/guide judges the results.
 package activity
 
 import (

@@ -87,8 +87,7 @@ var taskMeasures = []measure{
 	{"process_files_percent", gauge, "process.files", "process.files_limit", 100, "/proc", 4},
 }
 
-// Value is one measured value. If Value is nil and Unknown is "", the machine does not have
-// it.
+// Value is one measured value. If Value is nil and Unknown is "", the machine does not have it.
 type Value struct {
 	// Name is the name with the unit, such as cpu_steal_percent.
 	Name string `json:"name"`

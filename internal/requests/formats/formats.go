@@ -260,9 +260,8 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	return f, nil
 }
 
-// Another detects the format of the unread lines: a server's log format may change in the
-// middle of a log. If it is known, Another records the format and the command that reads these
-// lines.
+// Another detects the format of the unread lines: a server's log format may change in the middle
+// of a log. If it is known, Another records the format and the command that reads these lines.
 func (o *Finder) Another(r *logs.Result) {
 	if !r.MuchUnread() {
 		return

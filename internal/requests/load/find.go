@@ -158,8 +158,7 @@ func (x *Result) blind() string {
 
 // kneeVerdict returns the verdict of a search and its explanation in one line.
 func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
-	// last returns the explanation of the last stage at a rate with the first of verdicts that
-	// occurs.
+	// last returns why the last stage at a rate has the first verdict that occurs.
 	last := func(perSecond float64, verdicts ...Verdict) string {
 		for _, v := range verdicts {
 			for i := len(x.Knee.Stages) - 1; i >= 0; i-- {

@@ -11,8 +11,7 @@ import (
 // Limits above which the generator counts as the bottleneck, not the server.
 const (
 	lateShare = 0.01 // share of the starts
-	// lateMatters is the ratio of start delay to latency, both p99, above which latencies are
-	// unreliable.
+	// lateMatters is the ratio of start delay to latency (both p99) that spoils latencies.
 	lateMatters = 0.1
 	cpuShare    = 0.9
 	// lateBegin is the maximum start delay of a client, in seconds.

@@ -16,8 +16,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mostReplayed is the maximum number of listed requests of a replayed log, most frequent
-// first.
+// mostReplayed is the maximum number of listed requests of a replayed log, most frequent first.
 const mostReplayed = 1000
 
 // keptUp is the minimum share of second-half starts that must be answered in that half.
@@ -155,8 +154,8 @@ func (c *course) warm() WarmUp {
 	cut, state := settle(medians)
 	w.State = state
 	if state == Unsettled {
-		// The mean over a warm-up is meaningless. The last quarter is closest to the steady
-		// state.
+		// The mean over a warm-up is meaningless. Use the last quarter, which is the
+		// steadiest.
 		cut = max(cut, len(at)*3/4)
 	}
 	if cut > 0 {

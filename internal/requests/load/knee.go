@@ -198,8 +198,7 @@ func between(low, high float64) float64 {
 	return rate
 }
 
-// round rounds to three significant digits. The error is at most 0.5 %, a quarter of
-// precision.
+// round rounds to three significant digits. The error is at most 0.5 %, a quarter of precision.
 func round(rate float64) float64 {
 	unit := math.Pow(10, math.Floor(math.Log10(rate))-2)
 	return math.Round(rate/unit) * unit

@@ -12,8 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Headline reports whether the thresholds were met, how the server answered, and what limited
-// the load.
+// Headline reports missed thresholds, how the server answered, and what limited the load.
 func (x *Result) Headline() (h ui.Headline) {
 	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Stage, g.Result })
 	f := &x.Whole

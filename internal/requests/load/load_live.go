@@ -14,8 +14,7 @@ import (
 type Live struct {
 	Title   string
 	At, All time.Duration
-	// Seconds holds the last seconds, newest last. Stages holds the finished stages of a
-	// search.
+	// Seconds holds the last seconds, newest last. Stages holds the finished stages of a search.
 	Seconds []fleet.Now
 	Stages  []KneeStage
 	// Trouble is the current problem, or empty.

@@ -99,8 +99,7 @@ type reading struct {
 	kept    int
 }
 
-// Read reads logs with their formats. It returns a schedule, and the requests with URLs below
-// Base.
+// Read reads logs with their formats. It returns a schedule, and requests to Base.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Log, []engine.Asked, error) {
 	r := &reading{Options: o, numbers: map[string]uint32{}, told: &Told{Speed: o.Speed, LeftOut: map[string]int64{}}}
 	all := make([][]entry, len(set.Logs))
@@ -258,9 +257,8 @@ func resolution(entries []entry) int64 {
 	return unit
 }
 
-// spread distributes requests with the same time evenly over the log's resolution, in log
-// order, and sorts the entries by time. Without it, the requests of a second would start as a
-// burst.
+// spread distributes requests with the same time evenly over the log's resolution, in log order,
+// and sorts the entries by time. Without it, the requests of a second would start as a burst.
 func spread(entries []entry, unit int64) {
 	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.logged, b.logged) })
 	for from := 0; from < len(entries); {

@@ -43,8 +43,7 @@ type Result struct {
 
 	Model    string `json:"model"`    // open or closed
 	Protocol string `json:"protocol"` // HTTP/1.1, HTTP/1.1 with a connection for each request, HTTP/2
-	// Connections is the number of opened connections. In the open model MaxConnections limits
-	// it.
+	// Connections is the number of opened connections, limited by MaxConnections.
 	Connections    int `json:"connections"`
 	MaxConnections int `json:"max_connections"`
 	Streams        int `json:"streams_per_connection,omitempty"`
@@ -166,8 +165,7 @@ type Generator struct {
 	Limited bool `json:"limited"`
 	// StartDelay is the delay of requests that had a free connection, over the whole run.
 	StartDelay engine.Times `json:"start_delay"`
-	// LateShare is the share of starts that were more than one millisecond late despite a free
-	// connection.
+	// LateShare is the share of starts more than 1 ms late although a connection was free.
 	LateShare float64 `json:"late_share"`
 	// WaitedShare is the share of starts for which no connection was free.
 	WaitedShare float64 `json:"waited_share"`
@@ -219,8 +217,7 @@ func (m measured) MaxS() float64    { return m.Latency().MaxS }
 func (m measured) Latencies() int64 { return m.Latency().N }
 func (m measured) Rate() float64    { return m.rate }
 
-// Observed returns the highest value of all servers. It returns false if the figure is
-// unknown.
+// Observed returns the highest value of all servers. It returns false if the figure is unknown.
 func (m measured) Observed(name string) (most float64, ok bool) {
 	for _, f := range m.observed {
 		switch name {

@@ -26,8 +26,7 @@ type Plan struct {
 	Each int64
 	// WarmUp is a period at the first rate, before the load, that does not count.
 	WarmUp time.Duration
-	// Connections is the number of connections in the closed model, the maximum in the open
-	// model.
+	// Connections is the number of connections; in the open model it is the maximum.
 	Connections int
 	// HTTP2 selects HTTP/2, with Streams concurrent requests on each connection.
 	HTTP2   bool
@@ -51,8 +50,7 @@ type Plan struct {
 // open reports whether requests start on a schedule, independent of the answers.
 func (p *Plan) open() bool { return len(p.Stages) > 0 || p.Replay != nil }
 
-// asked returns the total number of requests in the closed model, or 0 if the duration
-// decides.
+// asked returns the total number of requests in the closed model, or 0 if the duration decides.
 func (p *Plan) asked() int64 {
 	n := p.Each * int64(p.Connections)
 	if p.HTTP2 {

@@ -44,9 +44,8 @@ const (
 
 // settle returns the number of slices at the beginning that are warm-up, from the medians of
 // consecutive slices at a steady rate. Warm-up slices are those before the first slice that is
-// about as fast as the second half, within its noise. Each slice is smoothed with its
-// neighbors, so a slice that is fast by chance does not end the warm-up. A later stall is not
-// removed.
+// about as fast as the second half, within its noise. Each slice is smoothed with its neighbors,
+// so a slice that is fast by chance does not end the warm-up. A later stall is not removed.
 func settle(medians []float64) (cut int, state State) {
 	n := len(medians)
 	if n < fewSlices {

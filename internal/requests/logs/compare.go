@@ -25,9 +25,8 @@ type Comparison struct {
 	After    Side        `json:"after"`
 	// All is the change of the mean duration of all requests.
 	All Change `json:"all"`
-	// MixS and LatencyS are the two parts of the change of that mean, in seconds: the effect
-	// of the mix of requests over the groups, and the effect of the durations within the
-	// groups.
+	// MixS and LatencyS are the two parts of the change of that mean, in seconds: the effect of
+	// the mix of requests over the groups, and the effect of the durations within the groups.
 	MixS     *float64 `json:"mix_s,omitempty"`
 	LatencyS *float64 `json:"latency_s,omitempty"`
 	By       []string `json:"by"`
@@ -63,8 +62,7 @@ type Change struct {
 	Ratio *float64 `json:"ratio,omitempty"`
 	Low   *float64 `json:"low,omitempty"`
 	High  *float64 `json:"high,omitempty"`
-	// Before and After are the figures of the group on each side, or nil if the side lacks the
-	// group.
+	// Before and After are the group's figures on each side, or nil if the side lacks it.
 	Before *Group `json:"before,omitempty"`
 	After  *Group `json:"after,omitempty"`
 }
@@ -84,9 +82,8 @@ type sliced struct {
 	requestors bool
 }
 
-// readSliced reads logs twice: the slices depend on the period, which the first pass
-// determines. If a log cannot be read to its end, readSliced returns the result so far, and an
-// error.
+// readSliced reads logs twice: the slices depend on the period, which the first pass determines.
+// If a log cannot be read to its end, readSliced returns the result so far, and an error.
 func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*source.Set) ([]*logformat.Format, error), o Options) (*sliced, error) {
 	requestors := true
 	read := func(o Options) (*Result, error) {
@@ -188,8 +185,7 @@ func (s *sliced) all() *Group {
 	return &g
 }
 
-// sums holds the number of timed requests of a group and their total duration in seconds, for
-// each slice.
+// sums holds, for each slice, a group's timed requests and their total duration in seconds.
 type sums struct{ count, total [sliceCount]float64 }
 
 // sums returns the sums of each group of a grouping, by key.
@@ -283,8 +279,7 @@ func change(key []string, before, after *Group, b, a *sums) Change {
 	return c
 }
 
-// weight returns the sort key of a change: the larger of both sides' values of a statistic of
-// Sorts.
+// weight returns the sort key of a change: the larger value of both sides.
 func (c *Change) weight(sort string) float64 {
 	most := math.Inf(-1)
 	for _, g := range []*Group{c.Before, c.After} {

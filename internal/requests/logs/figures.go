@@ -128,8 +128,7 @@ func (r *Result) group(t *Table, i int, key []string, over float64) Group {
 	return g
 }
 
-// stats returns the figures of a group. over is the length of the period in seconds, for
-// rates.
+// stats returns the figures of a group. over is the length of the period in seconds, for rates.
 func (r *Result) stats(s *Stats, key []string, over float64) Group {
 	g := Group{Key: key, Count: s.Count, Errors: s.Errors, Untimed: s.Untimed, TotalS: float64(s.Sum) / 1e6}
 	number := func(x float64) *float64 { return &x }

@@ -12,8 +12,7 @@ import (
 // than a memory error, so texts are not compared.
 type Key struct{ slot, tag uint64 }
 
-// Seeds of the hashes. They are random in each process, so clients cannot construct
-// collisions.
+// Seeds of the hashes. They are random in each process, so clients cannot construct collisions.
 var (
 	seeds   = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	secrets = [4]uint64{rand.Uint64(), rand.Uint64(), rand.Uint64(), rand.Uint64()}
@@ -26,8 +25,7 @@ var (
 )
 
 // hashOf returns the hash of a text. Short texts, which are most, become two numbers that are
-// multiplied to 128 bits twice (as in wyhash). Two maphash calls would take three times as
-// long.
+// multiplied to 128 bits twice (as in wyhash). Two maphash calls would take three times as long.
 func hashOf(text []byte) Key {
 	var a, b uint64
 	n := len(text)
@@ -47,8 +45,7 @@ func hashOf(text []byte) Key {
 	return Key{hi ^ lo, high ^ low}
 }
 
-// Then returns the hash of a text of several parts from the hash of the first parts and the
-// next.
+// Then returns the hash of a text of several parts from the hash of the first parts and the next.
 func (k Key) Then(next Key) Key {
 	// The multipliers are odd, so no part is lost, and different, so the order matters.
 	return Key{bits.RotateLeft64(k.slot, 23)*0x9e3779b97f4a7c15 ^ next.slot, bits.RotateLeft64(k.tag, 29)*0xc2b2ae3d27d4eb4f ^ next.tag}

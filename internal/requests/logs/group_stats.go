@@ -6,8 +6,7 @@ import (
 )
 
 // Stats holds the figures of one group; durations are in microseconds. It has the size of a
-// cache line: with hundreds of thousands of groups, each request waits for only one cache
-// miss.
+// cache line: with hundreds of thousands of groups, each request waits for only one cache miss.
 type Stats struct {
 	tag     uint32 // last quarter of the key's 128-bit hash
 	hist    histogram

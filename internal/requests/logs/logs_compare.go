@@ -13,9 +13,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintComparison prints a comparison: the headline, the next steps, and the groups. By
-// default it shows as many groups as fit on a page. With all or Screen.Wide it shows all
-// groups.
+// PrintComparison prints a comparison: the headline, the next steps, and the groups. By default
+// it shows as many groups as fit on a page. With all or Screen.Wide it shows all groups.
 func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	begin, end := *s, *s
 	var head, tail bytes.Buffer
@@ -146,8 +145,7 @@ func comparedGroups(c *Comparison, most int) ui.Grid {
 	return g
 }
 
-// short formats a change without the reason for a missing interval, which is printed as a
-// note.
+// short formats a change without the reason for a missing interval, which is printed as a note.
 func (x *Change) short() string {
 	if x.Ratio != nil && x.Low == nil {
 		return fmt.Sprintf("%s: %+.1f %%", x.Verdict, 100*(*x.Ratio-1))

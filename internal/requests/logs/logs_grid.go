@@ -135,8 +135,7 @@ func WriteKeyed(s *ui.Screen, g ui.Grid) {
 	g.Write(s)
 }
 
-// shortenMiddle shortens a text to at most the given number of characters with a "…" in its
-// middle.
+// shortenMiddle shortens a text to at most most characters with a "…" in its middle.
 func shortenMiddle(s string, most int) string {
 	all := []rune(ui.Line(s))
 	if len(all) <= most {

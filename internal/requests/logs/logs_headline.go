@@ -129,8 +129,7 @@ func (u *UnreadLines) much(all uint64) bool {
 	return u.Lines > 0 && float64(u.Lines) >= muchUnread*float64(all)
 }
 
-// MuchUnread reports whether so many lines were not read that fettle should look for another
-// format.
+// MuchUnread reports whether so many lines are unread that another format is likely.
 func (r *Result) MuchUnread() bool {
 	return r.Unread.much(r.Requests + r.Left + r.Others + r.Unread.Lines)
 }
@@ -158,8 +157,7 @@ func (u *UnreadLines) looks() string {
 	return "; they look like " + u.LooksLike + ": --format " + u.Format
 }
 
-// readAs describes the formats of logs, the sources and units of their durations, and the
-// guesses.
+// readAs describes formats of logs, the sources and units of durations, and guesses.
 func readAs(read []LogRead) string {
 	var all, guessed []string
 	for _, l := range read {

@@ -6,8 +6,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// NoUnit lists the durations omitted because their unit is unknown, each with the command that
-// reads them.
+// NoUnit lists durations omitted for their unknown unit, with commands that read them.
 func NoUnit(read []LogRead) (out []string) {
 	for i := range read {
 		if text, command := noUnit(&read[i]); command != "" {

@@ -67,8 +67,7 @@ func Times(r *Report) []string {
 	return []string{"the logs cover different periods: " + strings.Join(each, ", ") + "; rates refer to the whole period"}
 }
 
-// notes lists unread data and reasons to doubt the figures. examples limits the printed
-// examples.
+// notes lists unread data and reasons to doubt the figures. examples limits the printed examples.
 func notes(r *Report, examples int) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {

@@ -150,8 +150,7 @@ func messageLines(s *ui.Screen, messages []string) (out []string) {
 	return out
 }
 
-// mostIncomplete is the maximum number of damaged logs named at the beginning of a report on a
-// terminal.
+// mostIncomplete is the maximum number of damaged logs that a terminal report begins with.
 const mostIncomplete = 2
 
 // printIncomplete prints what could not be read.
@@ -305,9 +304,8 @@ func keyed(key []string) string {
 	return strings.Join(words, " ")
 }
 
-// exactly formats a group's key unambiguously. It quotes parts that begin with a quote or are
-// not printable. In a key of several parts it also quotes parts that are empty or contain
-// spaces.
+// exactly formats a group's key unambiguously. It quotes parts that begin with a quote or are not
+// printable. In a key of several parts it also quotes parts that are empty or contain spaces.
 func exactly(key []string) string {
 	var words []string
 	for _, k := range key {

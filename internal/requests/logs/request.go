@@ -190,8 +190,7 @@ func (r *Request) ask(text []byte, asks bool) {
 	r.setURL(rest, asks)
 }
 
-// word returns the length of the method, at most 20, before a space. It returns 0 if there is
-// none.
+// word returns the length of the method, at most 20, before a space, or 0 without one.
 func word(text []byte) int {
 	for i, c := range text[:min(len(text), 21)] {
 		if c == ' ' {

@@ -54,9 +54,8 @@ func ParseRoutes(texts []string) (*Routes, error) {
 	return rs, nil
 }
 
-// Learn determines which path segments are identifiers. These are segments that look like one
-// (a number, a UUID, 16 or more hexadecimal digits), and positions with more than spread
-// values.
+// Learn determines which path segments are identifiers. These are segments that look like one (a
+// number, a UUID, 16 or more hexadecimal digits), and positions with more than spread values.
 func (rs *Routes) Learn(paths [][]byte) {
 	root := &branch{}
 	for _, p := range paths {

@@ -166,8 +166,7 @@ func (c *compiler) one(id *ast.IdentifierNode, operator string, literal ast.Node
 	return nil, c.refuse(literal.Location(), "%s is a string; want ==, !=, in, contains, startsWith, endsWith or matches", id.Value)
 }
 
-// number compiles a comparison with a number or a duration. A line without the value does not
-// match.
+// number compiles a comparison with a number or duration. Lines without a value do not match.
 func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, literal ast.Node) (Where, error) {
 	field := &c.f.Fields[i]
 	var want float64 // microseconds of a duration

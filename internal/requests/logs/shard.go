@@ -236,8 +236,7 @@ func (s *shard) unread(b *source.Block, line int, text []byte) {
 	}
 }
 
-// finish computes the line numbers of the examples. lines holds the number of lines of each
-// block.
+// finish computes line numbers of examples. lines holds the number of lines of each block.
 func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	for _, e := range s.examples {
 		for seq := range e.seq {
@@ -252,8 +251,7 @@ func (s *shard) finish(set *source.Set, lines map[blockID]int) {
 	}
 }
 
-// follow collects the results of a poll. Line numbers are unknown because earlier lines were
-// not read.
+// follow collects the results of a poll. Line numbers are unknown.
 func (s *shard) follow() {
 	for _, e := range s.examples[len(s.res.Unread.Examples):min(len(s.examples), mostExamples)] {
 		s.res.Unread.Examples = append(s.res.Unread.Examples, UnreadLine{s.res.Logs[e.log].Path, 0, strings.ToValidUTF8(e.text, "\ufffd")})

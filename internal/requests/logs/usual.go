@@ -31,9 +31,8 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 const learned = 2 << 20
 
 // Usual returns the default groupings. If most requests are Puppet's, these are the tables of
-// "Puppetmaster Performance Tuning with mod_mem_cache"; for Foreman, its controllers.
-// Otherwise they are HAProxy's back ends, if any, the method and path, the requestor, and the
-// status.
+// "Puppetmaster Performance Tuning with mod_mem_cache"; for Foreman, its controllers. Otherwise
+// they are HAProxy's back ends, if any, the method and path, the requestor, and the status.
 func Usual(set *source.Set, formats []*logformat.Format) ([][]string, error) {
 	f := formats[0]
 	has := func(names ...string) bool {

@@ -72,8 +72,7 @@ func Print(s *ui.Screen, r *Runs, all bool) {
 	}
 }
 
-// puppetTable is a table of an analysis. all is the total number of rows, including those not
-// shown.
+// puppetTable is a table of an analysis. all is the number of rows, shown or not.
 type puppetTable struct {
 	ui.Grid
 	all int
@@ -127,8 +126,7 @@ func nodes(r *Runs) ui.Grid {
 	return g
 }
 
-// headline returns the headline: where the time of the runs went, the server's share, and the
-// runs.
+// headline returns the headline: where the runs' time went, and the server's share.
 func headline(r *Runs) (h ui.Headline) {
 	if m := r.WentTo; m != nil && m.MeanS != nil {
 		share := ""

@@ -53,8 +53,7 @@ func (r *Report) part(name string) (float64, bool) {
 // Parsing that many takes up to 300 MB. It is enough for 25,000 resources.
 const mostWeight = 2_000_000
 
-// mostMembers is the maximum number of members searched in a mapping, mostParts of times in a
-// report.
+// mostMembers limits the members searched in a mapping, mostParts the times in a report.
 const (
 	mostMembers = 100
 	mostParts   = 2000

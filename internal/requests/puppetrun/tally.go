@@ -9,8 +9,7 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 )
 
-// Measured holds the figures of a stage, type or resource over all runs. Unknown figures are
-// absent.
+// Measured holds the figures of a stage, type or resource. Unknown figures are absent.
 type Measured struct {
 	Name      string   `json:"name"`
 	Count     uint64   `json:"count"` // number of runs that contain it

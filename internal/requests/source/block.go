@@ -35,8 +35,7 @@ type cutter struct {
 	to         int64         // offset of the last block's end
 	done       *atomic.Int64 // counts the bytes read; set for a plain file
 
-	// hold reports whether a line belongs to the next one and must be in the same block. nil
-	// means never.
+	// hold reports whether a line must be in the same block as the next one; nil: never.
 	hold func(line []byte) bool
 
 	seq      int

@@ -23,8 +23,7 @@ import (
 type Log struct {
 	Path string // "-" means the standard input
 	Size int64  // size on disk in bytes; 0 for the standard input
-	// Listed reports whether the log was found in a directory. A directory may contain other
-	// files.
+	// Listed reports whether the log was found in a directory, which may have other files.
 	Listed bool
 
 	host *host.Host
@@ -136,8 +135,7 @@ func in(h *host.Host, dir string) (logs []Log, err error) {
 	return logs, nil
 }
 
-// open opens a log and decompresses it. Its first bytes determine the compression, not its
-// name.
+// open opens a log and decompresses it. Its first bytes determine the compression, not its name.
 func (l Log) open() (io.ReadCloser, error) {
 	file := os.Stdin
 	if l.Path != Stdin {

@@ -20,8 +20,7 @@ import (
 type Position struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset_bytes"` // in decompressed bytes
-	// The beginning identifies a log: inodes are reused, and rotated logs are compressed into
-	// other files.
+	// The beginning identifies a log: inodes are reused, and rotation may compress a log.
 	HeadBytes  int64  `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
 	// Inode identifies a log of which nothing was read.

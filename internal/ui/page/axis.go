@@ -112,8 +112,7 @@ func finite(v float64) float64 {
 	return max(-1e300, min(1e300, v))
 }
 
-// floor125 returns the largest of 1, 2 and 5 times a power of ten that does not exceed a
-// value.
+// floor125 returns the largest of 1, 2 and 5 times a power of ten that does not exceed a value.
 func floor125(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)+1e-9))
 	for _, m := range []float64{5, 2} {

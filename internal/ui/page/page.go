@@ -19,8 +19,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Tone is the meaning of a color. A word or symbol next to the color always has the same
-// meaning.
+// Tone is the meaning of a color. A word or symbol next to the color always has the same meaning.
 type Tone string
 
 // Tones.
@@ -193,8 +192,7 @@ func asAsset(name string) asset {
 	return asset{string(data), "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"}
 }
 
-// design is loaded only if a page is written, because loading takes as long as a short
-// command.
+// design is loaded only if a page is written, because loading takes as long as a short command.
 var design = sync.OnceValue(func() (d struct {
 	style, script asset
 	page          *template.Template

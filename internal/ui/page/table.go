@@ -66,8 +66,7 @@ func (p *Page) Table(t Table) {
 	p.add(&block{Table: newTable(&t)})
 }
 
-// unique adds a number to a title that the page already has: screen readers list tables by
-// title.
+// unique adds a number to a title that the page already has: screen readers list tables by title.
 func (p *Page) unique(title string) string {
 	if p.titles == nil {
 		p.titles = map[string]int{}

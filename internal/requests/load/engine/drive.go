@@ -24,8 +24,7 @@ type Plan struct {
 	// for the duration For.
 	Schedule DriveSchedule
 	For      time.Duration
-	// Connections is the number of connections in the closed model, the maximum in the open
-	// model.
+	// Connections is the number of connections; in the open model it is the maximum.
 	Connections int
 	// Each is the number of requests per connection in the closed model, limited by For; 0
 	// means no limit.
@@ -140,8 +139,7 @@ func Run(ctx context.Context, p Plan) (Outcome, error) {
 	return out, nil
 }
 
-// watch calls Tick. It cuts off requests in flight when ctx ends, or one timeout after the end
-// of the plan.
+// watch calls Tick. It cuts off requests when ctx ends, or a timeout after the plan's end.
 func (e *engine) watch() (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {

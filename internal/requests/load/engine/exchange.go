@@ -100,8 +100,7 @@ type TLSError struct{ Err error }
 func (e *TLSError) Error() string { return e.Err.Error() }
 func (e *TLSError) Unwrap() error { return e.Err }
 
-// Failed returns the answer for an error. connecting reports whether the error occurred while
-// connecting.
+// Failed returns the answer for an error. connecting means that it occurred while connecting.
 func Failed(err error, connecting bool) Answer {
 	a := Answer{Err: err, Failure: Other}
 	var broken ProtocolError

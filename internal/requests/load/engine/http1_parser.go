@@ -1,6 +1,5 @@
 // An HTTP/1.1 client for one request at a time: it sends a prepared request and reads the
-// answer to its end without keeping it. No answer (RFC 9112) takes more memory than the
-// buffer.
+// answer to its end without keeping it. No answer (RFC 9112) takes more memory than the buffer.
 
 package engine
 

@@ -1,6 +1,5 @@
-// The meter counts requests in the time slice in which they were due. Each slice has
-// histograms. The number of slices is fixed before the run, so memory does not grow with the
-// requests.
+// The meter counts requests in the time slice in which they were due. Each slice has histograms.
+// The number of slices is fixed before the run, so memory does not grow with the requests.
 
 package engine
 
@@ -32,9 +31,8 @@ type Sample struct {
 
 // Tally counts the requests that were due in a period of time.
 type Tally struct {
-	// Starts is the number of requests due. Good ones got an expected status, Wrong ones
-	// another status, Failed ones no complete answer. Interrupted requests are only in
-	// Failures.
+	// Starts is the number of requests due. Good ones got an expected status, Wrong ones another
+	// status, Failed ones no complete answer. Interrupted requests are only in Failures.
 	Starts, Good, Wrong, Failed int64
 	// Answered is the number of complete answers that arrived in the period.
 	Answered int64

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Most is the highest accepted rate, in requests a second. It is more than one machine can
-// send.
+// Most is the highest accepted rate, in requests a second. It is more than one machine can send.
 const Most = 10_000_000
 
 // Stage is a part of a schedule in which the rate changes linearly.
@@ -50,8 +49,7 @@ func (s Stage) when(n float64) time.Duration {
 // RateSchedule is a sequence of stages. It implements DriveSchedule.
 type RateSchedule struct {
 	Stages []Stage
-	// begins holds the start time of each stage, before the number of starts before each
-	// stage.
+	// begins holds the start time of each stage, before the number of starts before each stage.
 	begins []time.Duration
 	before []float64
 	count  int64
@@ -117,8 +115,7 @@ func ParseSchedule(word string) (float64, error) {
 	return n, nil
 }
 
-// ParseRate parses a steady rate, or a ramp such as 100/s..1000/s, into a stage of a given
-// length.
+// ParseRate parses a steady rate, or a ramp such as 100/s..1000/s, into a stage.
 func ParseRate(word string, length time.Duration) (Stage, error) {
 	from, to, ramp := strings.Cut(word, "..")
 	a, err := ParseSchedule(from)
@@ -146,8 +143,7 @@ func ParseSteps(words string, each time.Duration) (stages []Stage, err error) {
 	return stages, nil
 }
 
-// Every is one generator's share of a schedule: every N-th start, from start First (0-based)
-// on.
+// Every is one generator's share of a schedule: every N-th start, from start First (0-based) on.
 type Every struct {
 	*RateSchedule
 	First, N int64

@@ -111,8 +111,7 @@ func (s *Set) Pick(n uint64) int {
 	return sort.Search(len(s.until), func(i int) bool { return s.until[i] > x })
 }
 
-// Make builds the requests and resolves their origins. Origins that are not allowed are an
-// error.
+// Make builds the requests and resolves their origins. Origins that are not allowed are an error.
 func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolver Resolver) (*Set, error) {
 	s := &Set{}
 	if err := c.check(); err != nil {

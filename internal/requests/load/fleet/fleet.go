@@ -40,8 +40,7 @@ type Fleet struct {
 	Patience time.Duration
 }
 
-// pings is the number of clock queries per worker. The one with the shortest round trip
-// counts.
+// pings is the number of clock queries per worker. The one with the shortest round trip counts.
 const pings = 20
 
 // ToStart is the time limit for starting a worker, in addition to the time for preparing its
@@ -177,10 +176,9 @@ func (f *Fleet) Begin() time.Time {
 	return time.Now().Add(lead)
 }
 
-// Run makes each client generate its share from begin on, for length, and returns each
-// client's counts. When ctx ends, all clients stop and return their counts so far. The same
-// happens if one client is lost or stopped on its machine. A lost client has a Lost instead of
-// a part.
+// Run makes each client generate its share from begin on, for length, and returns each client's
+// counts. When ctx ends, all clients stop and return their counts so far. The same happens if
+// one client is lost or stopped on its machine. A lost client has a Lost instead of a part.
 func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, shares []Share, now func(client int, n Now)) ([]*Part, []*Lost) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

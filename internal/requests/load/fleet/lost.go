@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// Lost describes a client that stopped reporting before its load ended. Its counts are
-// unknown.
+// Lost describes a client that stopped reporting before its load ended. Its counts are unknown.
 type Lost struct {
 	Client string
-	// Heard is the time of the last report. At is the position in the client's load at that
-	// time.
+	// Heard is the time of the last report. At is the position in the client's load at that time.
 	Heard time.Time
 	At    time.Duration
 	// Silent is the time without a report after which the client was given up. It is 0 if the

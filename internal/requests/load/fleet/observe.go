@@ -1,6 +1,5 @@
 // Observers sample the processors, run queue, memory and network of a machine during a
-// measurement, from kernel counters. They need only /proc on that machine and, over ssh, a
-// shell.
+// measurement, from kernel counters. They need only /proc on that machine and, over ssh, a shell.
 
 package fleet
 

@@ -17,8 +17,7 @@ type snapshot struct {
 	uptime float64 // s
 	cpu    ticks   // of all processors
 	cpus   []ticks
-	// runnable is the number of running or waiting processes at that time, including the
-	// reader.
+	// runnable is the number of running or waiting processes at that time, including the reader.
 	runnable int
 	// queued is the total time for which tasks ran or waited on each processor, in ns. It is
 	// empty if the kernel does not record it.

@@ -66,8 +66,7 @@ type Counts struct {
 	Processors  int           `json:"processors"`
 	// Late is the delay of the actual start after At.
 	Late time.Duration `json:"late_ns"`
-	// Stopped reports whether the load was stopped on the worker's machine, not by the
-	// coordinator.
+	// Stopped reports whether the load was stopped on the worker's own machine.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
@@ -86,6 +85,5 @@ type Now struct {
 	ErrorShare float64       `json:"error_share"`
 }
 
-// maxLine is the longest accepted message, in bytes: a job with its files, or a part with its
-// histograms.
+// maxLine is the maximum size of a message, in bytes. Jobs contain files.
 const maxLine = 256 << 20

@@ -106,8 +106,7 @@ func (s *served) prepare(ctx context.Context, job []byte) {
 	s.say(fromWorker{Ready: ready})
 }
 
-// run waits for the start time and generates the load until ctx ends. all is the worker's own
-// context.
+// run waits for the start and generates the load until ctx ends. all is the worker's context.
 func (s *served) run(ctx, all context.Context, share Share) {
 	begin := time.Unix(0, share.At)
 	wait := time.NewTimer(time.Until(begin))

@@ -5,9 +5,8 @@
 //
 // A job is hot once its notification was sent. The next tick of the proxy's clock (every TTL)
 // makes it cold, and the tick after that gives it up. After the resend interval it is sent
-// again. So a host has one to two TTL to fetch the job. Hot, cold and running jobs count
-// against the rate limit. A fetched job is running until its last report, regardless of the
-// time.
+// again. So a host has one to two TTL to fetch the job. Hot, cold and running jobs count against
+// the rate limit. A fetched job is running until its last report, regardless of the time.
 
 package mqtt
 

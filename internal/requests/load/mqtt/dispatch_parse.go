@@ -14,8 +14,7 @@ const (
 	maxLimit = 1_000_000
 )
 
-// Parse parses settings such as ttl=5s,resend=15m,limit=200. Omitted settings have the proxy's
-// defaults.
+// Parse parses settings such as ttl=5s,resend=15m,limit=200, with the proxy's defaults.
 func Parse(text string) (Settings, error) {
 	s, seen := Defaults, map[string]bool{}
 	for word := range strings.SplitSeq(text, ",") {

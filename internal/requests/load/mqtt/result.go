@@ -74,8 +74,7 @@ type Connect struct {
 	DurationS float64 `json:"duration_s"`
 	Connected int     `json:"connected"`
 	Refused   int     `json:"refused"`
-	// FirstRefused is the number of connected hosts at the first refusal; nil without a
-	// refusal.
+	// FirstRefused is the number of connected hosts at the first refusal; nil without a refusal.
 	FirstRefused *int                           `json:"connected_at_first_refusal,omitempty"`
 	Failures     map[string]engine.FailureCount `json:"failures"`
 	// Lost counts the connections that the broker closed after accepting them.

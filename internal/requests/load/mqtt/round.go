@@ -50,8 +50,7 @@ type job struct {
 	// fetched is the time from when the job was due until the host had it. -1 means never.
 	heard, fetched time.Duration
 	heardAt        time.Duration
-	// over reports whether the job's end was reported, finished whether the proxy accepted
-	// that report.
+	// over reports whether the job's end was reported, finished whether the proxy accepted it.
 	over, finished bool
 	starts, lost   int // starts of the job, and reports not accepted
 }

@@ -44,8 +44,7 @@ type Plan struct {
 	TLS *tls.Config
 	// ConnectRate and JobRate are in hosts and jobs a second.
 	ConnectRate, JobRate float64
-	// Timeout limits connecting, publishing and HTTP requests. A round ends after Wait without
-	// events.
+	// Timeout limits each connection and request. A round ends after Wait without events.
 	Timeout, Wait time.Duration
 	Pull          *Pull // nil: a job ends with its notification
 	Settings      []Settings
