@@ -184,8 +184,8 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 	return it
 }
 
-// restoredValues returns the number of settings whose values an undo changed. A setting may
-// have several entries, or may have had its value already.
+// restoredValues returns how many settings an undo changed. A setting may have several
+// entries, or already have its original value.
 func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 	type place struct{ found, had setting.Value }
 	places := map[setting.Setting]place{}

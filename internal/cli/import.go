@@ -85,8 +85,8 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 	return nil
 }
 
-// writeProfile writes a profile's files below parent, which it creates if missing. It returns
-// an error if the profile exists. After an error nothing is changed.
+// writeProfile writes a profile's files below parent, creating parent if it is missing. An
+// existing profile is an error. After an error nothing is changed.
 func writeProfile(parent string, res rhel6.Result) (dir string, err error) {
 	files := host.Live().Files
 	if parent, err = filepath.Abs(parent); err != nil {

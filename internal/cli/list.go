@@ -119,7 +119,7 @@ type PluginList struct {
 	Plugins  []ListPlugin `json:"plugins"`
 }
 
-// ListPlugin is one plug-in with its options.
+// ListPlugin describes one plug-in and its options.
 type ListPlugin struct {
 	Name    string       `json:"name"`
 	Doc     string       `json:"doc"`

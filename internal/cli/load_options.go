@@ -167,7 +167,7 @@ func (o loadHTTPOptions) stages() ([]engine.Stage, error) {
 	return nil, nil
 }
 
-// gates returns the thresholds.
+// gates parses the thresholds of --expect.
 func (o loadHTTPOptions) gates() (gates []*engine.Gate, err error) {
 	for _, text := range o.expect {
 		g, err := engine.ParseThreshold(text)

@@ -108,8 +108,8 @@ func (r *sets) next(set *source.Set) ([]*logformat.Format, error) {
 	return r.find(set)
 }
 
-// progress returns the number of bytes read in all passes, and their total. Before the second
-// side is opened, its size is assumed to be that of the first side.
+// progress returns the number of bytes read in all passes, and the total. The second side
+// counts as large as the first one until it is opened.
 func (r *sets) progress() (done, all int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ var (
 	ofMetric  = []string{"metric", "unit", "higher-is-better", "percentile", "timeout", "guard", "stop-above"}
 )
 
-// limits adds the checks of the flags' values.
+// limits adds checks of the flags' values.
 func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "percentile", 0.0, 100, 99)
 	cliutil.Percent(f, "margin", "2%")

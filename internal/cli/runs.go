@@ -26,7 +26,7 @@ type RunList struct {
 	Runs     []ListedRun `json:"runs"`
 }
 
-// ListedRun summarizes a run.
+// ListedRun is the summary of one run.
 type ListedRun struct {
 	// ID identifies a finished run. Name identifies a run in progress or cut off.
 	ID   string `json:"id,omitempty"`

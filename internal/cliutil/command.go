@@ -318,8 +318,8 @@ type Failure struct {
 // ForPrograms reports whether the output is JSON or YAML.
 func ForPrograms(s *ui.Screen) bool { return s.Format == ui.JSON || s.Format == ui.YAML }
 
-// Result prints a result as data and returns err. It prints even if err is not nil, after
-// reporting err: the document's messages include it.
+// Result prints a result as data, even if err is not nil, and returns err. It reports err
+// first, so the document's messages include it.
 func Result(s *ui.Screen, doc any, err error) error {
 	if err != nil {
 		s.Fail(err)

@@ -214,7 +214,7 @@ func (r *reader) zeroAbsent(p string, factor int64) Fact[int64] {
 	return f
 }
 
-// minusOneAbsent reads a number for which -1 means absent.
+// minusOneAbsent reads a number and multiplies it by factor. -1 means absent.
 func (r *reader) minusOneAbsent(p string, factor int64) Fact[int64] {
 	return parsed(r, p, func(s string) (int64, error) {
 		if strings.TrimSpace(s) == "-1" {

@@ -49,7 +49,7 @@ func (s *Selection) add(wanted func(name string) bool) bool {
 	return found
 }
 
-// Names returns all names that Select accepts: facts, and parts of the tree.
+// Names returns all names that Select accepts: facts and inner nodes of the tree.
 func (f *Facts) Names() []string {
 	seen := map[string]bool{}
 	var out []string

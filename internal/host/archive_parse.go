@@ -106,8 +106,8 @@ func (p *archiveParser) skipLine() []byte {
 	return line
 }
 
-// splitHeading splits a heading at single spaces. A quoted Go string or the JSON of a command
-// counts as one word.
+// splitHeading splits a heading into words at single spaces. A quoted Go string, or the JSON
+// form of a command, is one word.
 func splitHeading(s string) ([]string, error) {
 	var words []string
 	for s != "" {

@@ -186,8 +186,8 @@ func rootAlone(proc string) bool {
 	return false
 }
 
-// peerOf returns the remote address of a process's first established TCP connection, by file
-// descriptor, or "".
+// peerOf returns the remote address of a process's first established TCP connection in order
+// of file descriptors, or "".
 func peerOf(proc string) string {
 	fds, err := os.ReadDir(proc + "/fd")
 	if err != nil {

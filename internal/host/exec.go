@@ -223,7 +223,7 @@ func AwaitExit(ctx context.Context, wait func() error) error {
 	}
 }
 
-// noExec is the Exec of a copy without recorded commands.
+// noExec is the Exec of a copy without recorded commands. It returns ErrNotRecorded.
 type noExec struct{}
 
 func (noExec) Run(_ context.Context, c Command) (Result, error) {

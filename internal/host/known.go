@@ -51,7 +51,7 @@ type File struct {
 	Unknown string
 }
 
-// File reads a file.
+// File reads a file. Why it cannot be read is in the result, not an error.
 func (h *Host) File(p string) File {
 	b, err := h.Files.ReadFile(p)
 	return File{Path: p, Text: string(b), Exists: err == nil, Unknown: Why(p, err)}

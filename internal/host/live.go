@@ -307,7 +307,7 @@ func AttrOf(fi fs.FileInfo) Attr {
 	return a
 }
 
-// MissingDirs returns dir and those of its parents that do not exist, outermost first.
+// MissingDirs returns the missing directories among dir and its parents, outermost first.
 func MissingDirs(dir string) []string {
 	var none []string
 	for ; dir != "/"; dir = filepath.Dir(dir) {

@@ -68,7 +68,7 @@ const (
 	NetLinkModes NetGroup = "link-modes"
 )
 
-// NetGroups lists the groups.
+// NetGroups lists all groups of parameters.
 var NetGroups = []NetGroup{NetLink, NetFeatures, NetCoalesce, NetPause, NetRing, NetChannels, NetWakeOnLAN, NetLinkModes}
 
 // NetParam is the current state of one parameter.

@@ -57,7 +57,7 @@ func (noQuerier) Query(_ context.Context, question string, _ func(context.Contex
 	return nil, NotRecorded(question)
 }
 
-// recordingQuerier records the answers.
+// recordingQuerier records the answers of another host's queries.
 type recordingQuerier struct {
 	r     *answerRecorder
 	inner Querier

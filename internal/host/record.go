@@ -262,7 +262,7 @@ func (r *answerRecorder) Resolve(p string) (string, error) {
 	return r.archivedFiles.Resolve(p)
 }
 
-// recordingExec records the results of programs.
+// recordingExec runs programs and records their results.
 type recordingExec struct {
 	r     *answerRecorder
 	inner Exec

@@ -130,7 +130,7 @@ func onlyEvents(fd int, kinds EventKind) error {
 		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 }
 
-// networkOrder converts a number to the byte order that a BPF load expects.
+// networkOrder converts a number to network byte order, which BPF loads expect.
 func networkOrder(v uint32) uint32 {
 	if native.Uint16([]byte{1, 0}) == 1 {
 		return bits.ReverseBytes32(v)

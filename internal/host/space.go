@@ -16,8 +16,8 @@ type SpaceReader interface {
 	Space(p string) (size, free uint64, err error)
 }
 
-// Space calls h.SpaceReader, or if that is nil, measures the file system of the files. A copy
-// without a recorded measurement returns ErrNotRecorded.
+// Space calls h.SpaceReader. If that is nil, it measures the file system that holds h.Files. A
+// copy without a recorded measurement returns ErrNotRecorded.
 func (h *Host) Space(p string) (size, free uint64, err error) {
 	if h.SpaceReader != nil {
 		return h.SpaceReader.Space(p)

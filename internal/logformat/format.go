@@ -109,7 +109,7 @@ type Format struct {
 	zone            string // server's time zone, from the first lines of a joined format
 }
 
-// LineKind classifies a line.
+// LineKind is the result of parsing a line.
 type LineKind uint8
 
 // Kinds of lines.
@@ -262,7 +262,7 @@ type check struct {
 	status bool
 }
 
-// valid reports whether the checked fields of a split line are valid.
+// valid reports whether all fields in f.checks are valid in a split line.
 func (f *Format) valid(line []byte, spans []Span) bool {
 	for i := range f.checks {
 		c := &f.checks[i]

@@ -37,7 +37,7 @@ func Rest() {
 // Sleeper calls Rest when a program with concurrent work has been idle for a while.
 type Sleeper struct{ work atomic.Int64 }
 
-// Worked records that work was done.
+// Worked records one unit of work.
 func (s *Sleeper) Worked() { s.work.Add(1) }
 
 // many is the amount of work that makes a rest worthwhile even soon after the last one.

@@ -81,8 +81,7 @@ func (k file) Write(_ context.Context, s Setting, v Value) error {
 	return k.host.Files.Replace(s.Name, []byte(v.Text), attr)
 }
 
-// Equal ignores owner and mode unless both values state them: a request for content keeps
-// them.
+// Equal ignores owner and mode unless both values state them: a request for content keeps them.
 func (k file) Equal(a, b Value) bool {
 	if a.Text != b.Text {
 		return false

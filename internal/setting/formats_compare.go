@@ -35,8 +35,7 @@ func compareNumbers(c comparisonInput) Comparison {
 	return Same
 }
 
-// compareDecimal compares numbers if it is unknown whether a leading 0 means octal in the
-// file.
+// compareDecimal compares numbers if it is unknown whether a leading 0 means octal in the file.
 func compareDecimal(c comparisonInput) Comparison {
 	same := compareNumbers(c)
 	if octal(c.want) {
@@ -278,8 +277,7 @@ func compareLRUGen(c comparisonInput) Comparison {
 // NAME or NO_NAME.
 func compareFeature(c comparisonInput) Comparison { return compareSwitch(c, "NO_") }
 
-// compareTraceOption compares a list of trace options, written one at a time as NAME or
-// noNAME.
+// compareTraceOption compares a list of trace options, written one at a time as NAME or noNAME.
 func compareTraceOption(c comparisonInput) Comparison { return compareSwitch(c, "no") }
 
 func compareSwitch(c comparisonInput, no string) Comparison {

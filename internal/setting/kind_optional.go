@@ -61,7 +61,7 @@ type Decider interface {
 	// Decides lists the values that other settings have after s was set to want. will returns
 	// the value that a setting will have.
 	Decides(s Setting, want Value, will func(Setting) Value) []Decided
-	// DecidedBy lists the settings for which Decides may list this one.
+	// DecidedBy lists the settings that may determine the value of this setting.
 	DecidedBy(Setting) []Setting
 }
 
@@ -98,8 +98,8 @@ type KernelFileLister interface {
 	KernelFiles(Setting) []string
 }
 
-// KernelFiles lists the paths through which a setting can be written; nil for
-// kinds that are not kernel files.
+// KernelFiles lists the paths through which a setting can be written. It returns nil for kinds
+// that are not kernel files.
 func (k Kinds) KernelFiles(s Setting) []string {
 	if f, ok := k[s.Kind].(KernelFileLister); ok {
 		return f.KernelFiles(s)
@@ -114,11 +114,10 @@ type FileLister interface{ Files(Setting) []string }
 // ErrNotSettable is returned for a setting that users must not request by name.
 var ErrNotSettable = &ui.Sentinel{Text: "fettle does not set this", Exits: ui.Refused}
 
-// RequestChecker is a kind that could reach more of a machine than its plug-in does.
-// CheckRequest returns an error for a resolved setting and value that users and external plans
-// must not request by name. The error wraps ErrNotSettable and describes what is allowed.
-// profileDirs are the profile directories. Undo and recovery do not check: fettle wrote the
-// journal.
+// RequestChecker is a kind that could reach more of a machine than its plug-in does. CheckRequest
+// returns an error for a resolved setting and value that users and external plans must not
+// request by name. The error wraps ErrNotSettable and describes what is allowed. profileDirs are
+// the profile directories. Undo and recovery do not check: fettle wrote the journal.
 type RequestChecker interface {
 	CheckRequest(s Setting, want Value, profileDirs []string) error
 }

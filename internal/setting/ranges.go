@@ -90,10 +90,9 @@ var kernelRanges = []kernelRange{
 		"net.ipv4.tcp_tso_win_divisor", "net.ipv4.ip_nonlocal_bind", "net.ipv4.ip_no_pmtu_disc"}},
 }
 
-// fixedChoices are files of /sys that list every accepted word, with the active word in
-// brackets (mm/huge_memory.c, mm/shmem.c, drivers/pci/pcie/aspm.c; Linux 6.1 and 6.12). Files
-// that load a module by name, such as the I/O scheduler's, accept more words and are not
-// listed.
+// fixedChoices are files of /sys that list every accepted word, with the active word in brackets
+// (mm/huge_memory.c, mm/shmem.c, drivers/pci/pcie/aspm.c; Linux 6.1 and 6.12). Files that load a
+// module by name, such as the I/O scheduler's, accept more words and are not listed.
 var fixedChoices = []string{
 	"/sys/kernel/mm/transparent_hugepage/enabled", "/sys/kernel/mm/transparent_hugepage/defrag", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
 	"/sys/kernel/mm/transparent_hugepage/hugepages-*/enabled", "/sys/kernel/mm/transparent_hugepage/hugepages-*/shmem_enabled",

@@ -149,8 +149,7 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Lifetime is how long a written value lasts. It determines what remains to undo after a
-// reboot.
+// Lifetime is how long a written value lasts. It determines what remains to undo after a reboot.
 type Lifetime string
 
 // Lifetimes. Runtime and held values are lost at a reboot. The other values are in files; the
@@ -180,7 +179,8 @@ type Kind interface {
 	// Write writes the value once. Writing Absent removes the setting if the kind
 	// supports that.
 	Write(context.Context, Setting, Value) error
-	// Equal compares values as the kernel prints them: "4096 87380" equals "4096\t87380".
+	// Equal reports whether the kernel treats two values as the same: "4096 87380" equals
+	// "4096\t87380".
 	Equal(a, b Value) bool
 	// Coupled lists the other settings that a write to this setting changes, so that their
 	// before-images are recorded.
@@ -241,7 +241,7 @@ func (k Kinds) Resolve(s Setting) (Setting, error) {
 	return id, nil
 }
 
-// Read reads a setting.
+// Read returns the value of a setting by its kind. It returns ErrUnknownKind for other kinds.
 func (k Kinds) Read(ctx context.Context, s Setting) (Value, error) {
 	kind, err := k.For(s)
 	if err != nil {
@@ -250,7 +250,7 @@ func (k Kinds) Read(ctx context.Context, s Setting) (Value, error) {
 	return kind.Read(ctx, s)
 }
 
-// Write writes a setting.
+// Write writes a value by the setting's kind. It returns ErrUnknownKind for other kinds.
 func (k Kinds) Write(ctx context.Context, s Setting, v Value) error {
 	kind, err := k.For(s)
 	if err != nil {

@@ -75,9 +75,8 @@ func (k sysctl) Coupled(s Setting) []Setting {
 		// The pool of the default size, per node.
 		return k.glob("/sys/devices/system/node/node*/hugepages/hugepages-"+k.defaultHugePage()+"/nr_hugepages", "sysfs")
 	case "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding":
-		// net/ipv4/devinet.c inet_forward_change changes every device. A router does not
-		// accept redirects, a host does. systemd-sysctl treats the two names of this variable
-		// as two.
+		// net/ipv4/devinet.c inet_forward_change changes every device. A router does not accept
+		// redirects, a host does. systemd-sysctl treats the two names of this variable as two.
 		out := append(k.glob("/proc/sys/net/ipv4/conf/*/forwarding", "sysctl"), Setting{"sysctl", "net.ipv4.ip_forward"})
 		return append(without(out, s.Name), Setting{"sysctl", "net.ipv4.conf.all.accept_redirects"})
 	case "net.ipv4.tcp_congestion_control":

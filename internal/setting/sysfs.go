@@ -22,8 +22,7 @@ func (k sysfs) Resolve(s Setting) (Setting, error) {
 	p := path.Clean(s.Name)
 	real, err := k.host.Files.Resolve(p)
 	if host.NotFound(err) {
-		// Resolve the existing part, so that two names of the same missing attribute are
-		// equal.
+		// Resolve the existing part, so that two names of the same missing attribute are equal.
 		if dir, derr := k.host.Files.Resolve(path.Dir(p)); derr == nil {
 			real, err = path.Join(dir, path.Base(p)), nil
 		} else {
@@ -68,8 +67,7 @@ func (k sysfs) alias(p string) Setting {
 const hugePools = "/sys/kernel/mm/hugepages/hugepages-"
 
 // sysctlParameters maps module parameters to sysctls of the same variable
-// (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c, core_param;
-// net/sunrpc/xprtsock.c).
+// (net/netfilter/nf_conntrack_standalone.c; kernel/panic.c, core_param; net/sunrpc/xprtsock.c).
 var sysctlParameters = map[string]string{
 	"net.netfilter.nf_conntrack_buckets": "/sys/module/nf_conntrack/parameters/hashsize",
 	"kernel.panic":                       "/sys/module/kernel/parameters/panic",
@@ -155,7 +153,7 @@ func (k sysfs) Coupled(s Setting) []Setting {
 		}
 		return out
 	case strings.HasPrefix(s.Name, hugePools) && base == "nr_hugepages":
-		// mm/hugetlb.c: a pool and its share on each node.
+		// mm/hugetlb.c: a pool changes its share on each node.
 		return globSettings(k.host, "/sys/devices/system/node/node*/hugepages/"+path.Base(dir)+"/nr_hugepages", "sysfs")
 	case strings.HasPrefix(s.Name, "/sys/devices/system/node/node") && base == "nr_hugepages":
 		return []Setting{k.alias("/sys/kernel/mm/hugepages/" + path.Base(dir) + "/nr_hugepages")}

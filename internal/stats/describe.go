@@ -61,8 +61,7 @@ func MAD(x []float64) float64 {
 
 // MedianInterval returns a confidence interval for the median of any distribution, with a
 // coverage of at least 1-alpha. Its ends are order statistics, from the inverted sign test. It
-// is valid only if the number of values was fixed beforehand, and infinite with too few
-// values.
+// is valid only if the number of values was fixed beforehand, and infinite with too few values.
 func MedianInterval(x []float64, alpha float64) Interval {
 	s := slices.Sorted(slices.Values(x))
 	n := len(s)

@@ -58,7 +58,7 @@ func (s *Sequence) Noise() float64 {
 	return 1.4826 * Median(dev)
 }
 
-// Add appends a value.
+// Add appends a value and fixes the width of its band.
 func (s *Sequence) Add(v float64) {
 	limit := max(band*s.Noise(), s.least)
 	s.values = append(s.values, v)

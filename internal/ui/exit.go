@@ -76,8 +76,8 @@ type coded interface {
 	ProgramExit() int
 }
 
-// Code returns the exit code of an error, or 0 for nil. Of several codes, Incomplete has
-// precedence.
+// Code returns the exit code of an error, or 0 for nil. If an error has several codes,
+// Incomplete takes precedence.
 func Code(err error) int {
 	var e *Error
 	var c coded

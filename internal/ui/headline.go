@@ -18,7 +18,7 @@ type Headline struct {
 	Figures map[string]float64 `json:"figures"`
 }
 
-// Line appends a line.
+// Line formats a line and appends it.
 func (h *Headline) Line(format string, args ...any) {
 	h.Lines = append(h.Lines, Line(fmt.Sprintf(format, args...)))
 	if h.Figures == nil {

@@ -110,7 +110,7 @@ func (l *layout) sideBySide() []int {
 	return l.widths
 }
 
-// total returns the width of a row.
+// total returns the width of a row in columns, including gaps.
 func (l *layout) total() int {
 	total := -columnGap
 	for _, w := range l.sideBySide() {

@@ -30,7 +30,7 @@ func Schema(id string, doc any) ([]byte, error) {
 	return json.MarshalIndent(root, "", "  ")
 }
 
-// JSONTyper is a type whose JSON form is that of another type.
+// JSONTyper is a type that has the same JSON form as another type.
 type JSONTyper interface{ JSONType() reflect.Type }
 
 // PartialDocument is a document in which nested structs and JSONTypers are optional.

@@ -97,7 +97,7 @@ func NewScreen(out, errw io.Writer) *Screen {
 	return s
 }
 
-// Say writes a message.
+// Say writes one message line to Err and records it in Messages.
 func (s *Screen) Say(format string, args ...any) {
 	line := Line(text.PlainMessage(fmt.Sprintf(format, args...)))
 	s.Messages = append(s.Messages, line)

@@ -63,7 +63,7 @@ func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample,
 // End reads the counters again and returns the sample since Begin.
 func (r *Reading) End() *Sample {
 	h := r.host
-	// Reading the processes comes last, so that the machine's sample does not include it.
+	// Read the processes last: the machine's sample does not include the time for that.
 	machineNow, cgroupsNow, processesNow := readMachine(h), readCgroups(h), readProcesses(h, true)
 	whole := span{r.machine, machineNow, machineNow.uptime()}
 	groupsIn := span{r.cgroups, cgroupsNow, 0}

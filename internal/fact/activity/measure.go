@@ -18,7 +18,7 @@ const (
 
 // measure is one value of a Sample.
 type measure struct {
-	// name includes the unit.
+	// name is the name with its unit.
 	name  string
 	kind  kind
 	of    string // the counter or gauge
@@ -229,7 +229,7 @@ func known(v float64) *float64 {
 // uptime returns the time since boot in seconds, or 0 if unknown.
 func (s *snapshot) uptime() float64 { return s.counters[counter{"uptime", ""}] }
 
-// Names returns the names of all values.
+// Names returns the names of all values in a Sample.
 func Names() []string {
 	var out []string
 	for _, table := range [][]measure{measures, cgroupMeasures, taskMeasures} {

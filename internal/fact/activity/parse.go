@@ -29,7 +29,7 @@ func number(s string) (float64, error) {
 	return float64(n), nil
 }
 
-// numbers parses words as unsigned numbers.
+// numbers parses each word as an unsigned number.
 func numbers(words []string) ([]float64, error) {
 	out := make([]float64, len(words))
 	for i, w := range words {

@@ -1,6 +1,6 @@
-// Package formats finds the format of request logs: the requested one, the one in the server's
-// configuration, or the one that the first lines show. The verbs logs, load http --replay,
-// prove --live and size use it.
+// Package formats determines the format of request logs: the requested format, the format in
+// the server's configuration, or one detected from the first lines. The verbs logs, load http
+// --replay, prove --live and size use it.
 package formats
 
 import (

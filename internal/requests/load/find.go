@@ -191,7 +191,7 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 	return Held, fmt.Sprintf("%s is the knee: it held (%s), %s did not: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
 }
 
-// String describes a stage.
+// String formats a stage on one line: rate, verdict, and latencies or the reason.
 func (s KneeStage) String() string {
 	text := fmt.Sprintf("%s %s: p50 %s, p99 %s", engine.Stage{From: s.Rate, To: s.Rate}, s.Verdict, unit.FormatSeconds(s.P50S), unit.FormatSeconds(s.P99S))
 	if s.Verdict != Holds {

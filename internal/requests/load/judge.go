@@ -154,8 +154,7 @@ func (c *course) warm() WarmUp {
 	cut, state := settle(medians)
 	w.State = state
 	if state == Unsettled {
-		// The mean over a warm-up is meaningless. Use the last quarter, which is the
-		// steadiest.
+		// The mean over a warm-up is meaningless. Use the last quarter, which is the steadiest.
 		cut = max(cut, len(at)*3/4)
 	}
 	if cut > 0 {

@@ -51,8 +51,8 @@ const (
 	// beyond is the factor of the failed rate at which a stage has to fail too: close enough
 	// to reveal a failure by chance, far enough to be outside the noise at the knee.
 	beyond = 1.1
-	// retreat is the factor for the second confirmation. At the knee itself a stage holds or
-	// fails by chance.
+	// retreat is the factor by which the second confirmation lowers the rate. At the knee
+	// itself a stage holds or fails by chance.
 	retreat = 0.95
 )
 

@@ -16,7 +16,7 @@ const (
 	Kind   = "load-http"
 )
 
-// Word is the verdict.
+// Word is the verdict of a load.
 type Word string
 
 // Verdicts of a load.

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// Plan describes a load.
+// Plan describes a load: the requests, their schedule, and the thresholds.
 type Plan struct {
 	Set *engine.Set
 	// Stages is the schedule of the open model. Without Stages and Replay, the closed model

@@ -164,7 +164,7 @@ func (s *Set) Close() error {
 	return errors.Join(all...)
 }
 
-// Leave removes log i, of which only Head was read. The indices of later logs decrease by one.
+// Leave removes log i, if only Head has read it. The indices of later logs decrease by one.
 func (s *Set) Leave(i int) error {
 	var err error
 	if s.states[i].reader != nil {

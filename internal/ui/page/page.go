@@ -108,13 +108,13 @@ func (p *Page) Note(line string) {
 	}
 }
 
-// Heading begins a section.
+// Heading begins a section with a title.
 func (p *Page) Heading(title string) {
 	b := p.add(&block{Heading: title})
 	b.Anchor = fmt.Sprintf("section-%d", len(p.blocks))
 }
 
-// Line appends a paragraph.
+// Line appends a line as a paragraph.
 func (p *Page) Line(line string) { p.add(&block{Line: line}) }
 
 // Command appends a command with a button for copying it.
@@ -123,7 +123,7 @@ func (p *Page) Command(command string) { p.add(&block{Command: command}) }
 // Cards appends results with their details.
 func (p *Page) Cards(cards []Card) { p.add(&block{Cards: cards}) }
 
-// Steps appends a checklist.
+// Steps appends a checklist of steps.
 func (p *Page) Steps(steps []Step) { p.add(&block{Steps: steps}) }
 
 // File appends the text of a file, folded.

@@ -22,7 +22,7 @@ type Alarm struct {
 	raw  syscall.RawConn
 }
 
-// NewAlarm returns an alarm.
+// NewAlarm creates an alarm. The caller must close it.
 func NewAlarm() (*Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -35,7 +35,7 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// near is the shortest period worth sleeping for.
+// near is the shortest wait for which sleeping pays; shorter waits are busy.
 const near = 10 * time.Microsecond
 
 // Until waits until t. It returns false if the alarm is closed.

@@ -137,7 +137,7 @@ func (d *Dialer) Reach(sockets []netip.AddrPort, timeout time.Duration) (Probe, 
 	return Probe{}, all
 }
 
-// Probe connects once, so that an invalid setup fails before anything is measured.
+// Probe connects once. So an invalid setup fails before the measurement.
 func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	p := Probe{Address: d.To.String()}
 	again := *d

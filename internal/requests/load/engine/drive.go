@@ -283,8 +283,8 @@ func (e *engine) finish() {
 	e.free = nil
 }
 
-// unsent counts the starts that were due but got no connection. Their latency is at least the
-// time until the end.
+// unsent counts the starts that were due but got no connection, with the time until the end as
+// their minimum latency.
 func (e *engine) unsent(until time.Duration) {
 	// If a leader was on time until the interruption, no start was waiting.
 	if e.Schedule == nil || e.ended() && !e.leadless && !e.behind {

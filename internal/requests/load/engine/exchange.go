@@ -47,8 +47,7 @@ func (r *Request) Repeatable() bool {
 // Failure is the reason for an incomplete answer.
 type Failure string
 
-// Failures. Unsent and Unfinished mean that the run ended first; Interrupted does not depend on
-// the server.
+// Failures. Unsent and Unfinished mean that the run ended before the answer.
 const (
 	None       Failure = ""
 	Timeout    Failure = "timeout"

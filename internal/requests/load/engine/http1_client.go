@@ -84,7 +84,7 @@ func (c *HTTP1Client) once(conn net.Conn, r *Request, until time.Time) (status i
 	return status, closing, err
 }
 
-// open opens a connection.
+// open dials the origin and keeps the connection. It returns an error after Close.
 func (c *HTTP1Client) open(until time.Time) (net.Conn, error) {
 	conn, err := c.Dialer.Dial(until)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *HTTP1Client) open(until time.Time) (net.Conn, error) {
 	return conn, nil
 }
 
-// drop closes the connection.
+// drop closes the current connection, if any.
 func (c *HTTP1Client) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ func NewDistribution(most time.Duration) *Distribution {
 	return &Distribution{most: int64(most), times: hdrhistogram.New(int64(Resolution), int64(most), Digits)}
 }
 
-// Add counts a time.
+// Add adds a time to the distribution.
 func (d *Distribution) Add(t time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -20,7 +20,7 @@ type Use struct {
 	waited time.Duration
 }
 
-// Now takes a snapshot.
+// Now returns a snapshot of the processor time used so far.
 func Now() *Use {
 	u := &Use{at: time.Now()}
 	var r unix.Rusage

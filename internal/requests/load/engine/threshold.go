@@ -23,7 +23,7 @@ type Measured interface {
 	Latencies() int64 // number of latencies
 	Errors() float64  // 0 to 1
 	Rate() float64    // answers a second
-	// Observed returns a figure of the observed servers by name. It returns false if unknown.
+	// Observed returns a figure of the observed servers by name, or false if it is unknown.
 	Observed(name string) (float64, bool)
 }
 

@@ -156,7 +156,7 @@ func (c *Client) hear() (*fromWorker, error) {
 	return &m, nil
 }
 
-// Close stops the workers.
+// Close ends the connections to the workers, which stops them.
 func (f *Fleet) Close() {
 	var wait sync.WaitGroup
 	for _, c := range f.Clients {

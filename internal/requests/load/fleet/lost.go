@@ -24,7 +24,7 @@ func (l *Lost) Error() string {
 
 func (l *Lost) Unwrap() error { return l.Err }
 
-// Why returns the reason without the client's name.
+// Why returns why the client was given up, without its name.
 func (l *Lost) Why() string {
 	when := fmt.Sprintf("%s, %.0f s into the load", l.Heard.Format(time.TimeOnly), l.At.Seconds())
 	if l.Silent > 0 {
@@ -78,7 +78,7 @@ func (h *hearing) wait(since time.Time) time.Duration {
 	return h.patience
 }
 
-// heard records a report.
+// heard records a report and restarts the timer.
 func (h *hearing) heard(n Now) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -98,7 +98,7 @@ func (s shell) Read(ctx context.Context) ([]byte, error) {
 
 func (s shell) Close() { s.session.Close() }
 
-// Observer watches a machine.
+// Observer samples one machine.
 type Observer struct {
 	Name   string // local, or the host
 	source Source
@@ -117,7 +117,7 @@ func New(ctx context.Context, name string, source Source) (*Observer, error) {
 	return o, nil
 }
 
-// Close closes the source.
+// Close closes the source, such as an ssh session.
 func (o *Observer) Close() { o.source.Close() }
 
 // RunQueueSource describes the source of the run queue figures.

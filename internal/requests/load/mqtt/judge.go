@@ -117,7 +117,7 @@ func (o *round) series(x *Result) error {
 	return sampled(x, name, all)
 }
 
-// series records how long the hosts took to connect.
+// series records, as samples, how long the hosts took to connect.
 func (r *Prepared) series(x *Result) error {
 	var all []float64
 	for _, h := range r.hosts {

@@ -47,7 +47,7 @@ func (n numbering) prefix() string {
 	return fmt.Sprintf("%s-%s-4%03x-", r[:8], r[8:], n.round&0xfff)
 }
 
-// uuid returns the UUID of a job (attempt 0), or of one of its messages.
+// uuid returns the UUID of a job (attempt 0), or of the attempt-th message about it.
 func (n numbering) uuid(job, attempt int) string {
 	return fmt.Sprintf("%s%04x-%012x", n.prefix(), 0x8000|attempt&0x3fff, job)
 }

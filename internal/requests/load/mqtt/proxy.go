@@ -66,7 +66,7 @@ func (p *proxy) over() time.Duration {
 	return max(last, p.news) + p.plan.Wait
 }
 
-// first returns the earliest event, which may be in the future.
+// first returns the earliest pending event. It may be in the future.
 func (p *proxy) first() event {
 	e := event{at: p.tick, what: tick}
 	if p.next < len(p.jobs) && p.jobs[p.next].due <= e.at {
@@ -115,7 +115,7 @@ func (p *proxy) sleep(until time.Duration) {
 	}
 }
 
-// handle processes an event.
+// handle updates the proxy's state by an event.
 func (p *proxy) handle(e event) {
 	if p.tick == never {
 		p.tick = p.now() + p.settings.TTL

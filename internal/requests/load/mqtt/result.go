@@ -13,7 +13,7 @@ const (
 	Kind   = "load-mqtt"
 )
 
-// Word is the verdict.
+// Word is the verdict of a load.
 type Word string
 
 // Verdicts of a load.

@@ -69,7 +69,7 @@ func newRound(ctx context.Context, r *Prepared, id numbering, s Settings) *round
 	return o
 }
 
-// run executes the round.
+// run runs the round to its end, and waits until all hosts and connections have ended.
 func (o *round) run() {
 	proxy := &proxy{round: o, tracker: newTracker(len(o.jobs), o.settings.Limit), tick: never, again: make([]bool, len(o.jobs))}
 	proxy.run()

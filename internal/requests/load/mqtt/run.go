@@ -35,7 +35,7 @@ type Pull struct {
 	Every, JobTime time.Duration
 }
 
-// Plan is a load.
+// Plan describes a load: the broker, the hosts, their jobs, and the thresholds.
 type Plan struct {
 	Broker  *url.URL
 	Sockets []netip.AddrPort
@@ -51,7 +51,7 @@ type Plan struct {
 	Gates         []*engine.Gate
 }
 
-// Prepared is a load whose servers were reached.
+// Prepared is a load that is connected to its servers.
 type Prepared struct {
 	plan   Plan
 	broker engine.Probe
@@ -200,8 +200,8 @@ func (r *Prepared) set(o *round) {
 	r.round = o
 }
 
-// tick pings some of the hosts each second, so that each stays within its keep-alive time. It
-// also calls each.
+// tick pings some of the hosts each second, often enough for their keep-alive time. It also
+// calls each.
 func (r *Prepared) tick(ctx context.Context, each func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -191,7 +191,7 @@ func (s *session) Next() (*message, error) {
 // writeTime limits a write to a broker that does not read.
 const writeTime = 10 * time.Second
 
-// Acknowledge acknowledges a message.
+// Acknowledge sends PUBACK for a message of QoS 1.
 func (s *session) Acknowledge(m *message, now time.Time) error {
 	if m.quality == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (s *session) Close() {
 	})
 }
 
-// packet reads a packet.
+// packet reads the next packet. It returns an error if it is malformed or too long.
 func (s *session) packet() (packets.ControlPacket, error) {
 	if err := s.weigh(); err != nil {
 		return nil, err
