@@ -90,7 +90,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 
 var errNoChange = errors.New("want one of: --profile, --set, --plan, --change-cmd")
 
-// ways returns those given flags that specify a change.
+// ways returns the given flags that specify a change.
 func (o *proveOptions) ways() (out []string) {
 	for _, way := range []struct {
 		name  string

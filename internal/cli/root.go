@@ -37,7 +37,7 @@ type app struct {
 	window      string // --window of a verb that writes
 }
 
-// Main runs one command line and returns the exit code.
+// Main runs the program with args and returns its exit code.
 func Main(version string, args []string, out, errw io.Writer) int {
 	return thisSystem().main(version, args, out, errw)
 }

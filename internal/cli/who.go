@@ -50,7 +50,7 @@ func (a *app) checkNote() error {
 	return nil
 }
 
-// logFile reports a file that a verb wrote without a transaction to the system log.
+// logFile writes a line about a file, written without a transaction, to the system log.
 func (a *app) logFile(h *host.Host, kind, file string) {
 	c := a.caller()
 	_ = h.Log(fmt.Sprintf("%s by %s: wrote %s (%s)", kind, c, file, a.asCommand), tune.Fields(c.String(), &c, a.note,

@@ -111,7 +111,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 	return bare, len(bare) > 0 && float64(n) >= minShare*float64(len(lines))
 }
 
-// wrappedBy sets which wrap a format's lines have.
+// wrappedBy sets the wrap of the format's lines to index w, -1 for none, and returns the format.
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]

@@ -70,7 +70,7 @@ func (r *Prepared) drive(ctx context.Context, seed uint64, tell func(fleet.Now))
 		Handshakes: r.counts.Handshakes.Load(), Resumed: r.counts.Resumed.Load(), Opened: r.counts.Opened.Load(), Reopened: r.counts.Reopened.Load()}}, nil
 }
 
-// share returns one of several generators' share of the rate and the connections.
+// share returns the part of the rate and connections for generator client of several.
 func (p *Plan) share(client, of int, seed uint64) fleet.Share {
 	s := fleet.Share{For: p.For, WarmUp: p.WarmUp, Connections: p.Connections / of, Seed: seed + uint64(client)}
 	if client < p.Connections%of {

@@ -145,8 +145,8 @@ func notRead(h *ui.Headline, prefix string, u *UnreadLines, all uint64) string {
 		h.Value(prefix+"unread_percent", 100*share, wholePercent(share)))
 }
 
-// looks describes the format of the unread lines, if known. It omits a long --format, which
-// the command has.
+// looks describes the format of the unread lines, if known. It omits a long --format: the
+// command after it contains the format.
 func (u *UnreadLines) looks() string {
 	switch {
 	case u.LooksLike == "":

@@ -232,7 +232,7 @@ func (m *Meter) Slices(until time.Duration) []*Slice {
 // Requests returns the counts of each line of the request list, over the whole run.
 func (m *Meter) Requests() []MeteredRequest { return m.requests }
 
-// Example returns the first error of a failure.
+// Example returns the text of the first error of a kind of failure, or "".
 func (m *Meter) Example(f Failure) string { return m.examples[f] }
 
 // Delay returns the delays of starts that had a free connection.
