@@ -52,8 +52,8 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// TestBenchCut: off a terminal a bench says a line for each measurement, and one that is
-// interrupted leaves a record of those that were finished.
+// TestBenchCut: a bench that is interrupted leaves a record of the measurements that were
+// finished.
 func TestBenchCut(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	fettle := func(args ...string) *exec.Cmd {
@@ -67,9 +67,7 @@ func TestBenchCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	await(t, "the sixth measurement", func() bool {
-		return strings.Contains(said.String(), "fettle: 5 of 60: block-64k in "+dir+"\nfettle: 6 of 60: block-256k in ")
-	})
+	await(t, "five measurements", func() bool { return finishedParts(state) == 5 })
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

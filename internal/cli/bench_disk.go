@@ -144,10 +144,12 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 		sum(e)
 		return k.Finished(e.Text(), e)
 	}}
+	step, stop := a.screen.Steps(plan.Takes())
+	defer stop()
 	e, err := bench.Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
-		a.screen.Progress("%d of %d: %s in %s", done+1, all, c.Name, p.Directory)
+		step(fmt.Sprintf("%d of %d: %s in %s", done+1, all, c.Name, p.Directory), done, all)
 	})
-	a.screen.Status("")
+	stop()
 	verdict, gate := "", error(nil)
 	if e == nil {
 		err = disk.Unmade(err)

@@ -84,9 +84,14 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		r.Member = member.Name
 		return k.Finished(r.Text, r)
 	}
-	b.Progress = func(done, all int) { a.screen.Progress("part %d of %d", done+1, all) }
+	takes := o.window
+	if o.prefix != "" {
+		takes = 0 // as fast as etcd writes
+	}
+	step, stop := a.screen.Steps(takes)
+	b.Progress = func(done, all int) { step(fmt.Sprintf("part %d of %d", done+1, all), done, all) }
 	result, err := b.Run(ctx)
-	a.screen.Status("")
+	stop()
 	left := "nothing was written"
 	if b.Writer != nil {
 		left = "the keys are removed"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 
@@ -103,10 +104,11 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 		return err
 	}
 	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), experiment.Roughly(p.TakesS()))
+	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(done, all int, c memory.Cell) {
-		a.screen.Progress("%d of %d: %s", done+1, all, c)
+		step(fmt.Sprintf("%d of %d: %s", done+1, all, c), done, all)
 	})
-	a.screen.Status("")
+	stop()
 	if released := pages.Release(ctx); released != nil {
 		return errors.Join(released, err)
 	}

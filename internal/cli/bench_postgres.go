@@ -96,10 +96,11 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	if err != nil {
 		return err
 	}
+	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, p.Server, d, p.Program, func(done, all, clients int) {
-		a.screen.Progress("%d of %d: %s", done+1, all, text.Count(clients, "client"))
+		step(fmt.Sprintf("%d of %d: %s", done+1, all, text.Count(clients, "client")), done, all)
 	})
-	a.screen.Status("")
+	stop()
 	if dropped := d.Drop(ctx); dropped != nil {
 		return errors.Join(ui.Exit(ui.Incomplete, dropped), err)
 	}

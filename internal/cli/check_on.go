@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -63,10 +64,15 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	said := make([][]string, len(hosts))
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, atOnce)
+	var answered atomic.Int64
+	stop := a.screen.Track(func() ui.Progress {
+		n := answered.Load()
+		return ui.Progress{Text: fmt.Sprintf("%d of %d hosts have answered", n, len(hosts)), Done: float64(n), All: float64(len(hosts))}
+	})
 	for i, h := range hosts {
 		wait.Go(func() {
 			turn <- struct{}{}
-			defer func() { <-turn }()
+			defer func() { <-turn; answered.Add(1) }()
 			asked[i] = findings.Asked{Host: h}
 			audit, messages, err := checkBySSH(ctx, h, append(slices.Clone(flags), names...))
 			if err != nil {
@@ -78,6 +84,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 		})
 	}
 	wait.Wait()
+	stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -58,10 +58,12 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 	var f *fact.Facts
 	var rec *host.Recording
 	if o.archive != "" || a.screen.Format == archiveFormat {
+		stop := a.screen.Track(func() ui.Progress { return ui.Progress{Text: "recording what profiles and rules read"} })
 		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) {
 			a.readForPlans(ctx, h, rec)
 			a.readForChecks(ctx, h)
 		})
+		stop()
 		if err := ctx.Err(); err != nil {
 			return err // incomplete
 		}

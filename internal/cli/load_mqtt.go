@@ -91,8 +91,9 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	if err := a.sayMQTT(plan); err != nil {
 		return err
 	}
-	result, err := prepared.Run(ctx, a.progressLines())
-	a.screen.Status("")
+	step, stop := a.screen.Steps(0)
+	result, err := prepared.Run(ctx, func(text string, done, all time.Duration) { step(text, int(done), int(all)) })
+	stop()
 	if err != nil {
 		return err
 	}
@@ -119,19 +120,4 @@ func mqttGates(x *mqtt.Result) error {
 		where = " with " + g.Round
 	}
 	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s%s not met: %s", g.Gate, where, g.Text))
-}
-
-// progressLines returns a function for a progress report each second. Without a terminal it
-// prints every tenth.
-func (a *app) progressLines() func(string) {
-	seconds := 0
-	return func(line string) {
-		if a.screen.Width > 0 && !a.data() {
-			a.screen.Status("%s", line)
-			return
-		}
-		if seconds++; seconds%10 == 0 { // a line every ten seconds
-			a.screen.Progress("%s", line)
-		}
-	}
 }

@@ -111,7 +111,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		asked.Workers = 1 // the lines of a request must be read in order
 	}
 	asked.OverTime = a.screen.Format == ui.HTML
-	stop := a.progress("reading", set.Progress)
+	stop := a.screen.Percent("reading", set.Progress)
 	res, err := awaited(ctx, func() (*logs.Result, error) { return logs.Read(ctx, set, logFormats, asked) })
 	stop()
 	if ctx.Err() != nil {

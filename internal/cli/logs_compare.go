@@ -78,7 +78,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		asked.By = asked.By[:1]
 	}
 	reading := sets{find: o.Find}
-	stop := a.progress("reading both twice", reading.progress)
+	stop := a.screen.Percent("reading both twice", reading.progress)
 	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, reading.next, asked, o.sort, o.top)
 	stop()
 	if ctx.Err() != nil {

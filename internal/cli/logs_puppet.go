@@ -84,7 +84,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 		return err
 	}
 	var done atomic.Int64
-	stop := a.progress("reading reports", func() (int64, int64) { return done.Load(), int64(len(files)) })
+	stop := a.screen.Percent("reading reports", func() (int64, int64) { return done.Load(), int64(len(files)) })
 	runs, err := puppetrun.Read(ctx, h, files, puppetrun.Options{Since: asked.Since, Until: asked.Until, Workers: workers, Tell: func(n int) { done.Store(int64(n)) }})
 	stop()
 	if ctx.Err() != nil {
@@ -97,7 +97,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	var read []logs.LogRead
 	var cut error
 	if set != nil {
-		stop := a.progress("reading the server's log", set.Progress)
+		stop := a.screen.Percent("reading the server's log", set.Progress)
 		served, cut = puppetrun.ReadServed(ctx, set, logFormats, runs.Nodes(), workers)
 		if stop(); ctx.Err() != nil {
 			return ui.Exit(ui.Interrupted, errors.New("interrupted"))

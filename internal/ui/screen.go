@@ -71,8 +71,9 @@ type Screen struct {
 	tty  *os.File  // terminal of standard output, or nil
 	// framed reports whether Frame uses the alternate screen.
 	framed bool
-	said   *sync.Map // messages of SayOnce; nil prints every message
-	// Messages holds the messages printed to Err, for JSON output.
+	said   *sync.Map // messages of SayOnce; nil: every one is said
+	status *statusLine
+	// Messages are the messages on Err, for JSON output.
 	Messages []string
 	// Failed reports whether an error was printed.
 	Failed bool
@@ -87,7 +88,7 @@ type Screen struct {
 
 // NewScreen returns a screen. It detects whether standard output is a terminal.
 func NewScreen(out, errw io.Writer) *Screen {
-	s := &Screen{Out: out, Err: errw, Format: Table, said: &sync.Map{}}
+	s := &Screen{Out: out, Err: errw, Format: Table, said: &sync.Map{}, status: &statusLine{}}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil {
@@ -125,26 +126,56 @@ func (s *Screen) talk(line string) {
 	if s.Width > 0 && !quoted && !hasCommand(line) {
 		line = strings.ReplaceAll(Wrap(line, s.Width-2), "\n", "\n  ")
 	}
-	fmt.Fprintln(s.Err, line)
+	s.withStatus(func(st *statusLine) {
+		if st.shown {
+			fmt.Fprint(s.Err, "\r"+clearLine)
+			st.shown = false
+		}
+		fmt.Fprintln(s.Err, line)
+	})
 }
 
 func hasCommand(line string) bool {
 	return slices.ContainsFunc([]string{"run: ", "run again: ", "for example: ", "  # "}, func(label string) bool { return strings.Contains(line, label) })
 }
 
-// Status replaces the progress line on a terminal. An empty text removes the line.
+// statusLine is the progress line of a terminal, which messages of other goroutines interrupt.
+type statusLine struct {
+	sync.Mutex
+	shown bool
+}
+
+func (s *Screen) withStatus(do func(*statusLine)) {
+	st := s.status
+	if st == nil { // a screen for one text
+		st = &statusLine{}
+	}
+	st.Lock()
+	defer st.Unlock()
+	do(st)
+}
+
+// live reports whether progress is shown in a line that is replaced.
+func (s *Screen) live() bool { return s.Width > 0 && s.Format == Table }
+
+// Status replaces the progress line on a terminal. An empty text removes it.
 func (s *Screen) Status(format string, args ...any) {
-	if s.Width == 0 || s.Format != Table {
+	if !s.live() {
 		return
 	}
 	line := []rune(Line(fmt.Sprintf(format, args...)))
-	fmt.Fprint(s.Err, "\r\x1b[K"+string(line[:min(len(line), s.Width-1)]))
+	s.withStatus(func(st *statusLine) {
+		if st.shown || len(line) > 0 {
+			fmt.Fprint(s.Err, "\r"+clearLine+string(line[:min(len(line), s.Width-1)]))
+		}
+		st.shown = len(line) > 0
+	})
 }
 
 // Progress reports the progress of long work. On a terminal it is like Status, otherwise it
 // writes a line. It is not added to Messages.
 func (s *Screen) Progress(format string, args ...any) {
-	if s.Width > 0 && s.Format == Table {
+	if s.live() {
 		s.Status(format, args...)
 		return
 	}

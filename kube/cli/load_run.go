@@ -65,8 +65,9 @@ type driven struct {
 	began  time.Time
 	done   atomic.Int64
 	before int
-	store  string // directory of the runs
-	// resumed reports whether an earlier process started the run.
+	stop   func() // ends the display of the progress
+	store  string // the directory of the runs
+	// resumed reports whether an earlier process began the run.
 	resumed bool
 	// gates are the requested gates.
 	gates []*load.Gate
@@ -82,6 +83,7 @@ func lean() (end func()) {
 
 // watch sets up measurements and progress output.
 func (d *driven) watch(a *app, x *load.Options) {
+	d.stop = func() {}
 	x.Begun = func(id string, p *plan.Plan, state *loadrun.State) {
 		d.id, d.plan, d.meter, d.began = id, p, load.New(p), time.Now()
 		d.before = state.Count(loadrun.Created) + state.Count(loadrun.Reused)
@@ -98,15 +100,14 @@ func (d *driven) watch(a *app, x *load.Options) {
 			}
 		}
 		resident.Rest()
+		d.stop = a.screen.Track(func() ui.Progress {
+			n, left := d.done.Load(), int64(p.Len()-d.before)
+			return ui.Progress{Text: fmt.Sprintf("%d of %d objects", n+int64(d.before), p.Len()), Done: float64(n), All: float64(left)}
+		})
 	}
-	var shown atomic.Int64
 	x.On = func(answer loadrun.Answer) {
 		d.meter.Answer(answer)
-		n := d.done.Add(1)
-		// Print at most five updates per second, from whichever goroutine comes first.
-		if now, last := time.Now().UnixMilli(), shown.Load(); now-last > 200 && shown.CompareAndSwap(last, now) {
-			a.screen.Status("%d of %d objects", n+int64(d.before), d.plan.Len())
-		}
+		d.done.Add(1)
 	}
 	x.Pod = func(s loadrun.Seen) { d.meter.Pod(s) }
 	x.OnAct = func(acted loadrun.Acted) { d.meter.Act(acted) }
@@ -189,6 +190,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 	d.watch(a, &x)
 	defer lean()()
 	id, out, err := cluster.Run(ctx, l, x)
+	d.stop()
 	if id == "" {
 		return loadExit(err)
 	}
@@ -262,6 +264,7 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 	d.watch(a, &x)
 	defer lean()()
 	out, err := cluster.Resume(ctx, id, x)
+	d.stop()
 	if out == nil || d.plan == nil {
 		return loadExit(err)
 	}
@@ -270,7 +273,6 @@ func (a *app) loadResume(ctx context.Context, o *loadOptions, args []string) err
 
 // loadEnd completes a run: verdict, record and clean-up.
 func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, gates []*load.Gate, asked bool, err error) error {
-	a.screen.Status("")
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(gates, out.DriveOutcome))
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	switch {
@@ -339,8 +341,9 @@ func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 // loadCleanUp undoes a run at its end.
 func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
 	a.screen.Say("removing the objects of run %s; if interrupted, continue with kubectl fettle load undo %s", id, id)
-	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
-	a.screen.Status("")
+	step, stop := a.screen.Steps(0)
+	out, err := cluster.Undo(ctx, id, func(done, all int) { step(fmt.Sprintf("%d of %d removed", done, all), done, all) })
+	stop()
 	if out != nil {
 		doc.undone(out)
 	}

@@ -230,8 +230,9 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		return err
 	}
 	defer lean()()
-	out, err := cluster.Undo(ctx, id, func(done, all int) { a.screen.Status("%d of %d removed", done, all) })
-	a.screen.Status("")
+	step, stop := a.screen.Steps(0)
+	out, err := cluster.Undo(ctx, id, func(done, all int) { step(fmt.Sprintf("%d of %d removed", done, all), done, all) })
+	stop()
 	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted; the undo of run %s is incomplete", id), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
 	}

@@ -90,7 +90,6 @@ func (x *LoadRun) expected() (page.Tone, string) {
 // loadVisited ends a run that is a phase of an experiment: it removes the objects, stores no
 // record, and prints the measurements.
 func (a *app) loadVisited(ctx context.Context, cluster *load.Cluster, d *driven, l *plan.Load, out *load.Result, err error) error {
-	a.screen.Status("")
 	doc := newLoadRun(d, l, out, d.meter, d.meter.Judge(nil, out.DriveOutcome))
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):

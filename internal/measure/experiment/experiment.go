@@ -250,9 +250,10 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 			p.visits = append(p.visits, v)
 			return p.record.Append(v)
 		},
-		Progress: p.progress,
 	}
+	stop := p.show(e, len(past))
 	course, ending, err := e.Run(ctx, past)
+	stop()
 	if s := (*prove.Stuck)(nil); !errors.As(err, &s) {
 		p.dismiss()
 	}
@@ -315,28 +316,11 @@ func (p *Experiment) resumable() bool {
 	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Blocks) > 0
 }
 
-// progress prints the progress of the experiment.
-func (p *Experiment) progress(c *prove.Course, v prove.Visit) {
-	s := c.Next()
-	if len(p.visits) == 2 && !p.o.Live {
-		d := p.design
-		blocks := float64(d.Placebo + d.Least)
-		p.Screen.Say("at least %.0f runs, about %s; at most until %s", blocks*c.Visits(), Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
-	}
-	if s.Phase != v.Phase || s.Block != v.Block {
-		switch {
-		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
-			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
-		case v.Phase == prove.Blocks && p.Screen.Width > 0:
-			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
-		}
-	}
-}
+// Seconds returns a time in seconds as a duration.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Roughly formats a time in seconds with low precision.
-func Roughly(s float64) string {
-	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
-}
+// Roughly formats a time in seconds.
+func Roughly(s float64) string { return Seconds(s).Round(time.Second).String() }
 
 // verdict converts the experiment's ending to an error with its exit code, or nil.
 func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) error {

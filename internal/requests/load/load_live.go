@@ -27,8 +27,11 @@ const bars, figures = 30, 48
 // Far formats how far the load has progressed.
 func (l *Live) Far() string {
 	text := fmt.Sprintf("%.0f of %.0f s", min(l.At, l.All).Seconds(), l.All.Seconds())
-	if l.At >= l.All+time.Second/2 {
+	switch {
+	case l.At >= l.All+time.Second/2:
 		text += ", waiting for the last answers"
+	case l.All-l.At >= time.Second/2:
+		text += fmt.Sprintf(", %.0f s left", (l.All - l.At).Seconds())
 	}
 	return text
 }

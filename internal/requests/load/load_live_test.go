@@ -16,7 +16,7 @@ func TestLoadLive(t *testing.T) {
 		Seconds: []fleet.Now{{At: 2 * time.Second, AnswerRate: 99, P50S: 0.001, P99S: 0.002}, {At: 3 * time.Second, AnswerRate: 80, P50S: 0.001, P99S: 0.006, ErrorShare: 0.2}},
 		Stages:  []KneeStage{{Purpose: Seek, Rate: 50, ForS: 10, Verdict: Holds, Why: "p99 2 ms"}}})
 	const want = `100/s for 30s
-3 of 30 s
+3 of 30 s, 27 s left
 
 s  answers/s  errors  p50   p99
 3  80         20 %    1 ms  6 ms  ##############################

@@ -118,16 +118,16 @@ func (o *round) arrived(number, attempt int) {
 	}
 }
 
-// said formats the progress of the round.
-func (o *round) said() string {
+// said formats the progress, and returns how many jobs are settled.
+func (o *round) said() (text string, settled int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	text := fmt.Sprintf("%d of %d jobs are notified", o.heardOf, len(o.jobs))
+	text = fmt.Sprintf("%d of %d jobs are notified", o.heardOf, len(o.jobs))
 	if o.plan.Pull != nil {
 		text += fmt.Sprintf(", %d fetched, %d done", o.fetched, o.finished)
 	}
 	if len(o.plan.Settings) > 1 {
 		text = o.settings.String() + ": " + text
 	}
-	return text
+	return text, o.settled
 }

@@ -136,9 +136,10 @@ func secured(c *tls.Config, name string) *tls.Config {
 // proxyID returns the client identifier of the proxy's next connection.
 func (r *Prepared) proxyID() string { return fmt.Sprintf("fettle-proxy-%d", r.ids.Add(1)) }
 
-// Run connects the hosts and runs one round of jobs for each of the settings. When ctx ends,
-// it returns the results so far. It calls progress, if not nil, each second.
-func (r *Prepared) Run(ctx context.Context, progress func(string)) (*Result, error) {
+// Run connects the hosts and runs a round of jobs for each of the settings. When ctx ends, it
+// returns what was measured so far. It calls progress, if not nil, each second, with the time of the
+// plan that is done, and all of it.
+func (r *Prepared) Run(ctx context.Context, progress func(text string, done, all time.Duration)) (*Result, error) {
 	clock, err := engine.NewAlarm()
 	if err != nil {
 		return nil, err
@@ -221,17 +222,25 @@ func (r *Prepared) tick(ctx context.Context, each func()) {
 	}
 }
 
-// said formats the progress of the run.
-func (r *Prepared) said() string {
+// said returns the progress in words, and in time of the plan: hosts connect and jobs start at
+// given rates.
+func (r *Prepared) said() (text string, done, all time.Duration) {
 	r.mu.Lock()
 	o := r.round
-	text := fmt.Sprintf("%d of %d hosts are connected", r.taken-r.lost, len(r.hosts))
+	text = fmt.Sprintf("%d of %d hosts are connected", r.taken-r.lost, len(r.hosts))
 	if r.refused > 0 {
 		text += fmt.Sprintf(", %d were refused", r.refused)
 	}
+	connected := r.taken + r.refused
 	r.mu.Unlock()
+	jobs := 0
 	if o != nil {
-		text += "; " + o.said()
+		said, settled := o.said()
+		text, connected = text+"; "+said, len(r.hosts)
+		jobs = int(o.id.round)*len(r.hosts) + settled
 	}
-	return text
+	of := func(hosts, jobs int) time.Duration {
+		return perSecond(hosts, r.plan.ConnectRate) + perSecond(jobs, r.plan.JobRate)
+	}
+	return text, of(connected, jobs), of(len(r.hosts), len(r.plan.Settings)*len(r.hosts))
 }

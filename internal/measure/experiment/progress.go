@@ -1,0 +1,63 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+
+	"fettle.dev/fettle/internal/measure/prove"
+)
+
+// show shows the progress of an experiment until stop is called. past is the number of visits
+// of the record that it continues.
+func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
+	end := p.Host.Clock.Now().Add(p.o.Budget)
+	step, stop := p.Screen.StepsUntil(end)
+	e.Progress = func(c *prove.Course, v prove.Visit) {
+		p.tellPhase(c, v)
+		text, left := ahead(c, p.design)
+		done := len(p.visits) - past
+		step(text, done, done+left)
+	}
+	return stop
+}
+
+// ahead returns which block is next, and about how many visits are ahead. Before the placebo has
+// shown the noise, it is the least number.
+func ahead(c *prove.Course, d prove.Design) (text string, visits int) {
+	s := c.Next()
+	if s.Phase == prove.Done {
+		return "evaluating", 0
+	}
+	all := d.Least
+	if !math.IsNaN(c.Noise()) {
+		all = c.Planned(d.Most)
+	}
+	var blocks int
+	if s.Phase == prove.Placebo {
+		text = fmt.Sprintf("placebo, block %d of %d", s.Block+1, d.Placebo)
+		blocks = d.Placebo - s.Block + all
+	} else {
+		all = max(all, s.Block+1)
+		text = fmt.Sprintf("block %d of about %d", s.Block+1, all)
+		blocks = all - s.Block
+	}
+	return text, max(1, int(float64(blocks)*c.Visits())-s.Place)
+}
+
+// tellPhase prints what a phase or block has shown.
+func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
+	s := c.Next()
+	if len(p.visits) == 2 && !p.o.Live {
+		d := p.design
+		blocks := float64(d.Placebo + d.Least)
+		p.Screen.Say("at least %.0f runs, about %s; at most until %s", blocks*c.Visits(), Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+	}
+	if s.Phase != v.Phase || s.Block != v.Block {
+		switch {
+		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
+			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
+		case v.Phase == prove.Blocks && p.Screen.Width > 0:
+			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
+		}
+	}
+}
