@@ -13,6 +13,7 @@ import (
 // Explanation is the JSON form of fettle check --explain.
 type Explanation struct {
 	Schema   string           `json:"schema"` // fettle/explain/v1
+	Headline ui.Headline      `json:"headline"`
 	Rule     *rule.Rule       `json:"rule"`
 	Evidence []*rule.Evidence `json:"evidence"` // the source's measurements that explain the rule
 	Tables   []*rule.Table    `json:"tables"`   // each with its id
@@ -42,6 +43,7 @@ func (r *Request) Explain(ctx context.Context, of *rule.Rule) (*Explanation, err
 		return nil, err
 	}
 	SayLimits(r.Screen, r.Subject, nil, r.WholeLogs)
+	x.Headline = findings.ExplainHeadline(of, x.Findings)
 	return x, nil
 }
 
@@ -54,6 +56,8 @@ func (r *Request) PrintExplanation(x *Explanation, ruleText bool) error {
 	}
 	a := findings.NewAudit(Hostname(h), h.Clock.Now().UTC(), x.Rule.Platforms, x.Findings)
 	a.Program, a.Copied, a.From = s.Name, r.Root != "", r.Root
+	ui.PrintHeadline(s, &x.Headline)
+	fmt.Fprintln(s.Out)
 	findings.PrintExplained(s, a)
 	if !ruleText {
 		return nil

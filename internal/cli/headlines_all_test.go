@@ -17,7 +17,6 @@ import (
 var withoutHeadline = map[string]string{
 	"bench-disk": inRun, "bench-etcd": inRun, "bench-memory": inRun, "bench-postgres": inRun, "load-http": inRun, "load-mqtt": inRun, "prove": inRun,
 	"error":   "the message is the answer",
-	"explain": "the finding itself is the first line",
 	"version": "one line",
 }
 
@@ -49,7 +48,7 @@ var headlineCalls = map[string]string{
 	"prove": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
 	"confirm": "(" + changes, "daemon": "(" + noResult + "runs until it is ended", "tune": "(" + changes, "undo": "(" + changes, "schedule add": "(" + changes, "schedule import-cron": "(" + changes, "schedule remove": "(" + changes,
 	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
-	"rules lint": "(" + noResult + "one line, or errors", "rules show": "(" + noResult + "the text of rules", "rules test": "(" + noResult + "one line, or errors",
+	"rules lint": "(" + noResult + "one line, or errors", "rules show": "rules show O29", "rules test": "(" + noResult + "one line, or errors",
 	"import rhel6": "(" + noResult + "the profile itself, without --write",
 	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
 	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",

@@ -25,7 +25,7 @@ import (
 // RuleList is the JSON form of fettle rules list and show.
 type RuleList struct {
 	Schema   string           `json:"schema"`             // fettle/rules/v1
-	Headline *ui.Headline     `json:"headline,omitempty"` // of rules list
+	Headline ui.Headline      `json:"headline"`
 	Rules    []*rule.Rule     `json:"rules"`
 	Tables   []*rule.Table    `json:"tables"`
 	Evidence []*rule.Evidence `json:"evidence"`
@@ -92,18 +92,23 @@ func (a *app) rulesList(platforms []string) error {
 	if len(platforms) == 0 {
 		list.Tables, list.Evidence = append(list.Tables, c.Tables()...), append(list.Evidence, c.Evidence()...)
 	}
-	h := &ui.Headline{}
-	line := h.Count("rules", len(list.Rules), "rule")
-	if len(platforms) == 0 {
-		line += fmt.Sprintf(", %s, %s", h.Count("tables", len(list.Tables), "table"), h.Value("pieces_of_evidence", float64(len(list.Evidence)), internaltext.CountPlural(uint64(len(list.Evidence)), "piece of evidence", "pieces of evidence")))
-	}
-	h.Line("%s", line)
-	if list.Headline = h; a.data() {
+	list.headline("", len(platforms) == 0)
+	if a.data() {
 		return ui.Data(a.screen, list, ui.Done)
 	}
-	ui.PrintHeadline(a.screen, h)
+	ui.PrintHeadline(a.screen, &list.Headline)
 	findings.PrintRules(a.screen, list.Rules, list.Tables, list.Evidence)
 	return nil
+}
+
+// headline counts what the list has.
+func (l *RuleList) headline(before string, all bool) {
+	h := &l.Headline
+	line := h.Count("rules", len(l.Rules), "rule")
+	if all {
+		line += fmt.Sprintf(", %s, %s", h.Count("tables", len(l.Tables), "table"), h.Value("pieces_of_evidence", float64(len(l.Evidence)), internaltext.CountPlural(uint64(len(l.Evidence)), "piece of evidence", "pieces of evidence")))
+	}
+	h.Line("%s%s", before, line)
 }
 
 func (a *app) rulesShow(ids []string) error {
@@ -131,9 +136,12 @@ func (a *app) rulesShow(ids []string) error {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no rule, table or measurement has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows all ids")
 		}
 	}
+	list.headline(strings.Join(ids, ", ")+": ", true)
 	if a.data() {
 		return ui.Data(a.screen, list, ui.Done)
 	}
+	ui.PrintHeadline(a.screen, &list.Headline)
+	fmt.Fprintln(a.screen.Out)
 	for _, r := range list.Rules {
 		findings.PrintRule(a.screen, r)
 	}

@@ -11,7 +11,7 @@ import (
 
 // withoutHeadline has the kinds of documents without a headline, and why.
 var withoutHeadline = map[string]string{
-	"error": "the message is the answer", "explain": "the finding itself is the first line", "version": "one line",
+	"error": "the message is the answer", "version": "one line",
 	"node-history": "an annotation of a Profile object", "node-values": "an annotation of a Profile object",
 }
 

@@ -115,3 +115,33 @@ func (a *Audit) explained(id string) string {
 	}
 	return call + " --explain " + id
 }
+
+// ExplainHeadline returns the headline of check --explain: the rule and what it finds here.
+func ExplainHeadline(r *rule.Rule, found []rule.Finding) (h ui.Headline) {
+	n := map[rule.State]int{}
+	for _, f := range found {
+		n[f.State]++
+	}
+	var parts []string
+	title := r.Title
+	for _, c := range []struct {
+		state      rule.State
+		name       string
+		one, other string
+	}{
+		{rule.Failed, "problems", "problem", "problems"}, {rule.Warned, "warnings", "warning", "warnings"}, {rule.Passed, "fine", "fine", "fine"},
+		{rule.Unknown, "not_determined", "not determined", "not determined"}, {rule.Reminded, "reminders", "reminder", "reminders"}, {rule.NotApplicable, "not_applicable", "not applicable", "not applicable"},
+	} {
+		if n[c.state] > 0 {
+			parts = append(parts, h.Value(c.name, float64(n[c.state]), internaltext.CountPlural(uint64(n[c.state]), c.one, c.other)))
+		}
+	}
+	if n[rule.Failed]+n[rule.Warned] > 0 && r.Failed != "" {
+		title = r.Failed
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing to check here"}
+	}
+	h.Line("%s: %s: %s", r.ID, strings.Join(parts, ", "), title)
+	return h
+}
