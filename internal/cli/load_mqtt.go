@@ -24,7 +24,8 @@ mqtt://localhost:1883 or mqtts://localhost:8883. The hosts connect at
 --connect-rate, and each receives the job notification of Foreman's smart proxy. It
 measures how many hosts the broker accepts, and when each host is notified. With --pull
 URL the hosts fetch their jobs from URL/JOB and post the output to URL/JOB/update. Repeat
---setting to run one round of jobs for each group of proxy settings. Servers other than this machine must be allowed (--allow).`,
+--setting to run one round of jobs for each group of proxy settings. Servers other than
+this machine must be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)

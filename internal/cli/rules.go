@@ -24,7 +24,7 @@ import (
 
 // RuleList is the JSON form of fettle rules list and show.
 type RuleList struct {
-	Schema   string           `json:"schema"`             // fettle/rules/v1
+	Schema   string           `json:"schema"` // fettle/rules/v1
 	Headline ui.Headline      `json:"headline"`
 	Rules    []*rule.Rule     `json:"rules"`
 	Tables   []*rule.Table    `json:"tables"`
