@@ -171,7 +171,7 @@ func printScale(s *ui.Screen, p *scale.Plan, details bool) {
 	} else {
 		steps = steps[:min(len(steps), shownSteps)]
 	}
-	g := ui.Grid{Columns: []ui.Column{{Head: "step"}, {Head: "machine set"}, {Head: "zone"}, {Head: "machines"}, {Head: "then wait until", Cut: true}, {Head: "at most"}, {Head: "remediation", Cut: true, Optional: true}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "step"}, {Head: "machine set"}, {Head: "zone"}, {Head: "machines"}, {Head: "then wait until", Cut: true}, {Head: "at most"}, {Head: "remediation", Below: true}}}
 	for i, x := range steps {
 		for j, r := range x.Sets {
 			row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
