@@ -172,7 +172,7 @@ func conflict(best []fit) error {
 			continue
 		}
 		a, b, shared := differ(&best[0], &other)
-		what := fmt.Sprintf("%d formats match the same lines, and a value may be %s or %s", len(best), a, b)
+		what := fmt.Sprintf("%d formats match these lines; one reads a value as %s, another as %s", len(best), a, b)
 		switch {
 		case !shared:
 			what = fmt.Sprintf("%d formats each match %d of the first lines, but not the same ones", len(best), best[0].read)

@@ -143,6 +143,26 @@ func TestGridOutlier(t *testing.T) {
 	}
 }
 
+// TestGridLabels: a label that is little wider than the others does not wrap.
+func TestGridLabels(t *testing.T) {
+	t.Parallel()
+	g := Grid{}
+	for range 10 {
+		g.Rows = append(g.Rows, []string{"frequency", strings.Repeat("word ", 20)})
+	}
+	g.Rows = append(g.Rows, []string{"huge pages", "none"})
+	var out strings.Builder
+	g.Write(&Screen{Out: &out, Format: Table, Width: 60})
+	if !strings.HasSuffix(out.String(), "\nhuge pages  none\n") {
+		t.Errorf("%s", out.String())
+	}
+	out.Reset()
+	PrintLine(&Screen{Out: &out, Format: Table, Width: 20}, "  because of one reason")
+	if want := "  because of one\n  reason\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
 // Colors belong to the original column, also where columns before it are omitted.
 func TestGridColors(t *testing.T) {
 	var out strings.Builder

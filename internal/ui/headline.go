@@ -103,7 +103,9 @@ func PrintLine(s *Screen, format string, args ...any) {
 		return
 	}
 	if s.Width > 0 && !s.Wide && s.Format != Markdown {
-		line = Wrap(line, s.Width)
+		text := strings.TrimLeft(line, " ")
+		before := line[:len(line)-len(text)] // in front of each line
+		line = before + strings.ReplaceAll(Wrap(text, s.Width-len(before)), "\n", "\n"+before)
 	}
 	fmt.Fprintln(s.Out, line)
 }

@@ -80,7 +80,9 @@ func (l *layout) ignoreOutliers() {
 			cells[r] = displayWidth(row[i])
 		}
 		slices.Sort(cells)
-		l.widths[i] = max(displayWidth(c.Head), cells[(len(cells)*9-1)/10])
+		if most := max(displayWidth(c.Head), cells[(len(cells)*9-1)/10]); l.widths[i]-most > columnGap { // else little is gained
+			l.widths[i] = most
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *Screen) Program() string { return cmp.Or(s.Name, "fettle") }
 func (s *Screen) talk(line string) {
 	quoted := strings.HasPrefix(line, " ")
 	line = s.Program() + ": " + line
-	if s.Width > 0 && !quoted && !hasCommand(line) {
+	if s.Width > 0 && !quoted && !hasCommand(line, s.Program()) {
 		line = strings.ReplaceAll(Wrap(line, s.Width-2), "\n", "\n  ")
 	}
 	s.withStatus(func(st *statusLine) {
@@ -135,7 +135,12 @@ func (s *Screen) talk(line string) {
 	})
 }
 
-func hasCommand(line string) bool {
+// hasCommand reports whether a message has a command to copy: behind a label, with a comment, or
+// a call with quotation marks that is the whole message.
+func hasCommand(line, program string) bool {
+	if call := program + ": " + program + " "; strings.HasPrefix(line, call) && strings.HasSuffix(line, "'") {
+		return true
+	}
 	return slices.ContainsFunc([]string{"run: ", "run again: ", "for example: ", "  # "}, func(label string) bool { return strings.Contains(line, label) })
 }
 

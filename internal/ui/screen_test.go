@@ -35,4 +35,9 @@ func TestLine(t *testing.T) {
 	if want := "fettle: fettle logs a.log --format 'b c'  # in seconds\n"; said.String() != want {
 		t.Errorf("%q, want %q", said.String(), want)
 	}
+	said.Reset()
+	s.Say("fettle logs a.log --format 'nginx:$a $b'")
+	if want := "fettle: fettle logs a.log --format 'nginx:$a $b'\n"; said.String() != want {
+		t.Errorf("%q, want %q", said.String(), want)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // First sets the values that a person decides or sets first, as group/name, or group/* for a
@@ -144,7 +146,11 @@ func title(r *Result) string {
 		case "false":
 			*of = append(*of, "--"+in.Name+"=false")
 		default:
-			*of = append(*of, strings.TrimSpace("--"+in.Name+" "+in.Value))
+			word := "--" + in.Name
+			if in.Value != "" {
+				word += " " + text.Quote(in.Value)
+			}
+			*of = append(*of, word)
 		}
 	}
 	if len(asked)+len(here) == 0 {

@@ -214,7 +214,11 @@ func (d *Diagnosis) saturated() bool {
 // the last 2 s (limit 10 %; since boot: 2.13 %)". It records the figures in h.
 func (c *Cause) evidence(when string, h *ui.Headline) string {
 	h.Value(c.Measure, c.Value, "")
-	text := c.Text + when + " (limit " + h.Value(figure(c.Measure, "limit"), c.Limit, show(c.Measure, c.Limit))
+	limit := "0" // a count, whatever its unit is
+	if c.Limit > 0 {
+		limit = show(c.Measure, c.Limit)
+	}
+	text := c.Text + when + " (limit " + h.Value(figure(c.Measure, "limit"), c.Limit, limit)
 	if c.Avg300 != nil {
 		text += "; 5 min: " + h.Value(figure(c.Measure, "avg300"), *c.Avg300, show(c.Measure, *c.Avg300))
 	}
