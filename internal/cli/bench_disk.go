@@ -15,7 +15,6 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/disk"
-	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -255,15 +254,15 @@ func (o benchDiskOptions) sizes(facts *fact.Facts, places []*disk.Place) error {
 // sayTime prints the expected duration.
 func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 	if takes := plan.Takes(); plan.Mode == disk.Sustained {
-		a.screen.Say("this takes at most %s, until %s", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
+		a.screen.Say("this takes at most %s, until %s", ui.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
 	} else if takes > 0 {
-		a.screen.Say("this takes about %s, until %s; on a slow disk longer", experiment.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
+		a.screen.Say("this takes about %s, until %s; on a slow disk longer", ui.Roughly(takes.Seconds()), time.Now().Add(takes).Local().Format("15:04"))
 	} else {
 		all := 0.0
 		for _, p := range places {
 			all += float64(p.SizeBytes)
 		}
 		passes := float64(1 + len(plan.Cells)*plan.Repeats)
-		a.screen.Say("%.0f passes over %.3g GB: %s at 100 MB/s, longer if 4 KiB blocks are slower", passes, all/1e9, experiment.Roughly(passes*all/100e6))
+		a.screen.Say("%.0f passes over %s GB: %s at 100 MB/s, longer if 4 KiB blocks are slower", passes, unit.Digits(all/1e9), ui.Roughly(passes*all/100e6))
 	}
 }

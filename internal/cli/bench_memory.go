@@ -103,7 +103,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	if err != nil {
 		return err
 	}
-	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), experiment.Roughly(p.TakesS()))
+	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), ui.Roughly(p.TakesS()))
 	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(done, all int, c memory.Cell) {
 		step(fmt.Sprintf("%d of %d: %s", done+1, all, c), done, all)

@@ -86,7 +86,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		return err
 	}
 	defer p.Program.Close()
-	a.screen.Say("%s of %s of %s at scale %d: about %s", text.Count(p.Rounds, "round"), text.Count(len(p.Clients), "step"), p.Step, p.Scale, experiment.Roughly(p.TakesS()))
+	a.screen.Say("%s of %s of %s at scale %d: about %s", text.Count(p.Rounds, "round"), text.Count(len(p.Clients), "step"), p.Step, p.Scale, ui.Roughly(p.TakesS()))
 	k := a.keeper(m, "bench-postgres")
 	p.Finished = func(r *postgres.Result) error {
 		r.Server = p.Server.Name

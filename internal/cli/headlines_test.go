@@ -12,6 +12,7 @@ import (
 
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // headlineVerbs are calls that work on a copy of a machine. Those whose rows may be folded
@@ -92,7 +93,7 @@ func checkFigures(t *testing.T, call string, h ui.Headline) {
 		if strings.HasSuffix(name, "_bytes") || strings.HasSuffix(name, "_mib") || strings.HasSuffix(name, "_s") {
 			continue // printed in another unit
 		}
-		if want := strings.ReplaceAll(ui.Digits(v), ",", ""); !slices.Contains(printed, want) {
+		if want := strings.ReplaceAll(unit.Digits(v), ",", ""); !slices.Contains(printed, want) {
 			t.Errorf("%s: %s is %s, the lines have %q", call, name, want, printed)
 		}
 	}

@@ -46,7 +46,7 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	}
 	if at-v.said >= 10*time.Second { // a line every ten seconds
 		v.said = at
-		v.screen.Progress("%s", fmt.Sprintf("%s: %.4g answers a second, p50 %s, p99 %s, errors %.3g %%", v.Far(), now.AnswerRate, unit.FormatSecondsMeasured(now.P50S), unit.FormatSecondsMeasured(now.P99S), 100*now.ErrorShare))
+		v.screen.Progress("%s", fmt.Sprintf("%s: %s answers a second, p50 %s, p99 %s, errors %s %%", v.Far(), unit.Digits(now.AnswerRate), unit.FormatSecondsMeasured(now.P50S), unit.FormatSecondsMeasured(now.P99S), unit.Digits(100*now.ErrorShare)))
 	}
 }
 

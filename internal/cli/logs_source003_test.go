@@ -14,7 +14,6 @@ import (
 	"time"
 
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
-	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -80,7 +79,7 @@ func TestSource003(t *testing.T) {
 		if k.count > 1000 && math.Abs(deviations[i]*1000/k.deviation-1) > 0.1 {
 			t.Errorf("%s: the log has a standard deviation of %v ms, the source of %v", k.indirector, deviations[i]*1000, k.deviation)
 		}
-		row := fmt.Sprintf(`(?m)^%s %s +%s +\S+ +0 +%s +.* %% +%s +%s +%s .* %s$`, k.method, k.indirector, internaltext.Thousands(uint64(k.count)), unit.FormatSeconds(totals[i]),
+		row := fmt.Sprintf(`(?m)^%s %s +%s +\S+ +0 +%s +.* %% +%s +%s +%s .* %s$`, k.method, k.indirector, unit.Thousands(uint64(k.count)), unit.FormatSeconds(totals[i]),
 			unit.FormatSeconds(totals[i]/float64(k.count)), unit.FormatSeconds(deviations[i]), unit.FormatSeconds(k.least/1000), unit.FormatSeconds(k.longest/1000))
 		if !regexp.MustCompile(row).MatchString(out.String()) {
 			t.Errorf("no row %s in\n%s", row, out.String())

@@ -231,7 +231,7 @@ func TestSizePuppetLog(t *testing.T) {
 	if code := Main("test", []string{"size", "puppet", "--root", filepath.Join(dir, "machine"), "--log", "/srv/old.log", "--cpus", "4", "--ram", "8GiB", "--write", plan}, &out, &said); code != 0 {
 		t.Fatal(code, said.String())
 	}
-	for _, want := range []string{"200               in 49.0 min of /srv/old.log, 14.3 s of work; 9 nodes requested a catalog", "100 requests for file_metadata, 1.0 for each of 100 catalogs, took 4.27 s, 29.9 % of all time"} {
+	for _, want := range []string{"200               in 49 min of /srv/old.log, 14.3 s of work; 9 nodes requested a catalog", "100 requests for file_metadata, 1.0 for each of 100 catalogs, took 4.27 s, 29.9 % of all time"} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

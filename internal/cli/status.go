@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/measure/experiment"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // maxDrifted is the maximum number of drifted values that status lists.
@@ -156,5 +157,5 @@ func dynamicTuning(d tune.Dynamic) string {
 	case !d.Daemon:
 		return "! dynamic tuning: on" + from + ", but fettle's daemon is not running"
 	}
-	return fmt.Sprintf("dynamic tuning: on%s, every %g s", from, d.Interval)
+	return fmt.Sprintf("dynamic tuning: on%s, every %s s", from, unit.Digits(d.Interval))
 }

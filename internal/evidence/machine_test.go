@@ -66,9 +66,9 @@ func TestExcluded(t *testing.T) {
 // TestHardwareText: unknown values are left out, not 0.
 func TestHardwareText(t *testing.T) {
 	for want, m := range map[string]Machine{
-		"QEMU Standard PC, 2 × Intel Xeon, 8.00 GiB (0123)": {Model: "QEMU Standard PC", CPU: "Intel Xeon", CPUs: 2, MemoryBytes: 8 << 30, Hardware: "0123"},
-		"4 processors (0123)":                               {CPUs: 4, Hardware: "0123"},
-		"(no digest)":                                       {},
+		"QEMU Standard PC, 2 × Intel Xeon, 8 GiB (0123)": {Model: "QEMU Standard PC", CPU: "Intel Xeon", CPUs: 2, MemoryBytes: 8 << 30, Hardware: "0123"},
+		"4 processors (0123)":                            {CPUs: 4, Hardware: "0123"},
+		"(no digest)":                                    {},
 	} {
 		if got := m.HardwareText(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -2,11 +2,11 @@ package fact
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Line is one line of the summary.
@@ -25,7 +25,7 @@ func Brief(f *Facts) []Line {
 		{"cpu", briefCPU(f)},
 		{"frequency", briefFrequency(f)},
 		{"numa", briefNUMA(f)},
-		{"memory", join(size(f.Memory.TotalBytes), absentIs(f.Memory.AvailableBytes, "", func(n int64) string { return bytesText(n) + " available" }), briefSwap(f))},
+		{"memory", join(size(f.Memory.TotalBytes), absentIs(f.Memory.AvailableBytes, "", func(n int64) string { return unit.Size(n).Human() + " available" }), briefSwap(f))},
 		{"huge pages", briefHuge(f)},
 		{"disks", briefDisks(f)},
 		{"network", briefNet(f)},
@@ -55,33 +55,12 @@ func absentIs[T any](f Fact[T], absent string, show func(T) string) string {
 }
 
 func factText(f Fact[string]) string { return absentIs(f, "", func(s string) string { return s }) }
-func size(f Fact[int64]) string      { return absentIs(f, "", bytesText) }
+func size(f Fact[int64]) string {
+	return absentIs(f, "", func(n int64) string { return unit.Size(n).Human() })
+}
 
 func number(f Fact[int64]) string {
 	return absentIs(f, "", func(n int64) string { return fmt.Sprint(n) })
-}
-
-// bytesText formats a size with three digits: 1.82 TiB, 512 GiB.
-func bytesText(n int64) string {
-	v, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	i := 0
-	for v >= 1000 && i < len(units)-1 {
-		v /= 1024
-		i++
-	}
-	return threeDigits(v) + " " + units[i]
-}
-
-func threeDigits(v float64) string {
-	places := 0
-	if v != math.Trunc(v) {
-		places = max(0, 2-int(math.Log10(max(v, 1))))
-	}
-	s := fmt.Sprintf("%.*f", places, v)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
 }
 
 func uptime(s float64) string {
@@ -227,7 +206,7 @@ func briefSwap(f *Facts) string {
 	if Is(f.Memory.SwapTotalBytes, 0) {
 		return "no swap"
 	}
-	return absentIs(f.Memory.SwapTotalBytes, "", func(n int64) string { return "swap " + bytesText(n) })
+	return absentIs(f.Memory.SwapTotalBytes, "", func(n int64) string { return "swap " + unit.Size(n).Human() })
 }
 
 func briefHuge(f *Facts) string {
@@ -307,7 +286,7 @@ func briefNet(f *Facts) string {
 		}
 		words := []string{name, d.Driver.Or(""), d.BondMode.Or(""), d.State.Or("")}
 		if s, ok := d.SpeedBps.Get(); ok {
-			words = append(words, threeDigits(float64(s)/1e9)+" Gbit/s")
+			words = append(words, unit.Digits(float64(s)/1e9)+" Gbit/s")
 		}
 		words = append(words, "mtu "+number(d.MTUBytes), number(d.RxQueues)+" rx "+number(d.TxQueues)+" tx queues")
 		parts = append(parts, strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " "))

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Summarize returns a headline that describes the machine in three lines.
@@ -33,9 +34,9 @@ func Summarize(f *Facts) ui.Headline {
 	}
 	memory := "memory " + unknownWord
 	if n, ok := f.Memory.TotalBytes.Get(); ok {
-		memory = h.Value("memory_bytes", float64(n), bytesText(n)) + " of memory"
+		memory = h.Value("memory_bytes", float64(n), unit.Size(n).Human()) + " of memory"
 		if free, ok := f.Memory.AvailableBytes.Get(); ok {
-			memory += ", " + h.Value("memory_available_bytes", float64(free), bytesText(free)) + " available"
+			memory += ", " + h.Value("memory_available_bytes", float64(free), unit.Size(free).Human()) + " available"
 		}
 	}
 	swap := briefSwap(f)
@@ -71,7 +72,7 @@ func diskSize(h *ui.Headline, total int64) string {
 	if total == 0 {
 		return ""
 	}
-	return ", " + h.Value("disks_bytes", float64(total), bytesText(total))
+	return ", " + h.Value("disks_bytes", float64(total), unit.Size(total).Human())
 }
 
 // headlineNet counts the hardware network interfaces.

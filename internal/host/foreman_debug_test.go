@@ -35,7 +35,7 @@ const facts = `dmi => {
 kernelrelease => 4.18.0-553.el8_10.x86_64
 mountpoints => {
   / => {
-    available => "30.00 GiB",
+    available => "30 GiB",
     available_bytes => 32212254720,
     device => "/dev/mapper/rhel-root",
     filesystem => "xfs",

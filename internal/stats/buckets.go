@@ -6,7 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Histogram maps upper bounds in seconds to cumulative counts of observations.
@@ -91,11 +92,11 @@ func (b HistogramBucket) String() string {
 	case b.Low == 0:
 		return "at most " + Milliseconds(b.High)
 	}
-	return fmt.Sprintf("between %s and %s", strconv.FormatFloat(1000*b.Low, 'g', 4, 64), Milliseconds(b.High))
+	return "between " + unit.Digits(1000*b.Low) + " and " + Milliseconds(b.High)
 }
 
 // Milliseconds formats a time of s seconds in milliseconds.
-func Milliseconds(s float64) string { return strconv.FormatFloat(1000*s, 'g', 4, 64) + " ms" }
+func Milliseconds(s float64) string { return unit.Digits(1000*s) + " ms" }
 
 // MinForP99 is the minimum number of observations for judging a 99th percentile. With fewer,
 // less than ten observations decide.

@@ -2,7 +2,6 @@ package text
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -14,7 +13,7 @@ func Decimal(v *float64) string {
 	if v == nil {
 		return ""
 	}
-	return strconv.FormatFloat(*v, 'g', -1, 64)
+	return unit.Exact(*v)
 }
 
 // CSVCell returns a text that a spreadsheet does not evaluate as a formula.

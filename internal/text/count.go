@@ -1,11 +1,12 @@
 package text
 
 import (
-	"fmt"
 	"strings"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
-// Count returns "1 node" or "3 nodes". A noun that ends in s gets es.
+// Count returns "1 node" or "3,000 nodes". A noun that ends in s gets es.
 func Count[N ~int | ~int64](n N, noun string) string {
 	switch {
 	case n == 1:
@@ -13,7 +14,7 @@ func Count[N ~int | ~int64](n N, noun string) string {
 	case strings.HasSuffix(noun, "s"):
 		noun += "e"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return unit.Digits(float64(n)) + " " + noun + "s"
 }
 
 // Truncate shortens a text to at most most bytes (more than three). A shortened text ends in

@@ -1,8 +1,9 @@
 package text
 
 import (
-	"fmt"
-	"strconv"
+	"math"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // CountPlural returns a number with its noun in singular or plural.
@@ -10,17 +11,8 @@ func CountPlural(n uint64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return Thousands(n) + " " + many
-}
-
-// Thousands formats a count with commas.
-func Thousands(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return unit.Thousands(n) + " " + many
 }
 
 // Percent formats a ratio in whole percent.
-func Percent(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*ratio) }
+func Percent(ratio float64) string { return unit.Digits(math.Round(100*ratio)) + " %" }

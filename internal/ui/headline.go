@@ -2,11 +2,10 @@ package ui
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Headline is the summary of a result: one to three lines for people, and the figures in them
@@ -30,11 +29,10 @@ func (h *Headline) Line(format string, args ...any) {
 // that ends in s gets es in the plural. Without a noun it returns the number.
 func (h *Headline) Count(name string, n int, noun string) string {
 	h.record(name, float64(n))
-	number := text.Thousands(uint64(max(n, 0)))
 	if noun == "" {
-		return number
+		return unit.Digits(float64(n))
 	}
-	return text.CountPlural(uint64(max(n, 0)), noun, strings.TrimPrefix(text.Count(2, noun), "2 "))
+	return text.Count(n, noun)
 }
 
 // Value records a number and returns formatted, the caller's text for it, such as "1.5 GiB"
@@ -45,9 +43,9 @@ func (h *Headline) Value(name string, v float64, formatted string) string {
 }
 
 // Figure records a number and returns it with at most three significant digits and its unit:
-// "31 %". unit may be "".
-func (h *Headline) Figure(name string, v float64, unit string) string {
-	return strings.TrimRight(h.Value(name, v, Digits(v)+" "+unit), " ")
+// "31 %". The unit may be "".
+func (h *Headline) Figure(name string, v float64, of string) string {
+	return strings.TrimRight(h.Value(name, v, unit.Digits(v)+" "+of), " ")
 }
 
 func (h *Headline) record(name string, v float64) {
@@ -57,31 +55,7 @@ func (h *Headline) record(name string, v float64) {
 	h.Figures[name] = v
 }
 
-// Digits formats a number with three significant digits, or an integer in full. It never uses
-// an exponent: "0.0123", "31.4", "12,345".
-func Digits(v float64) string {
-	switch abs := math.Abs(v); {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return "-"
-	case abs >= 100 || v == math.Trunc(v):
-		sign := ""
-		if v < 0 && math.Round(abs) != 0 {
-			sign = "-"
-		}
-		return sign + text.Thousands(uint64(math.Round(abs)))
-	case abs < 1e-6:
-		return "0"
-	default:
-		digits := 2 - int(math.Floor(math.Log10(abs)))
-		s := strconv.FormatFloat(v, 'f', digits, 64)
-		if strings.ContainsRune(s, '.') {
-			s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-		}
-		return s
-	}
-}
-
-// PrintHeadline prints the lines. On a terminal it wraps them between words.
+// PrintHeadline prints the lines, on a terminal broken between words.
 func PrintHeadline(s *Screen, h *Headline) {
 	for i, line := range h.Lines {
 		if s.Page != nil {

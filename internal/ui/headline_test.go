@@ -27,15 +27,3 @@ func TestWrapKeepsUnits(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
-
-func TestDigits(t *testing.T) {
-	tests := map[float64]string{
-		0: "0", 1: "1", -2: "-2", 3.14159: "3.14", 31.4159: "31.4", 314.159: "314", 12345.6: "12,346",
-		0.0123456: "0.0123", 3.6e-05: "0.000036", 1e-9: "0", 99.96: "100", -0.5: "-0.5", -1234.5: "-1,235", 2.50: "2.5",
-	}
-	for v, want := range tests {
-		if got := Digits(v); got != want {
-			t.Errorf("%v: %q, want %q", v, got, want)
-		}
-	}
-}

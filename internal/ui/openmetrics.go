@@ -2,8 +2,9 @@ package ui
 
 import (
 	"math"
-	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // OpenMetricsLabel quotes a label value. It replaces control characters, which the format
@@ -23,5 +24,5 @@ func OpenMetricsValue(v float64) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return "NaN"
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return unit.Exact(v)
 }

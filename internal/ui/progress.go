@@ -124,11 +124,11 @@ func (t *tracker) line() string {
 	left := t.left - time.Since(t.changed)
 	switch {
 	case t.left < 0:
-		return fmt.Sprintf("%s, for %s so far", t.now.Text, roughly(time.Since(t.began)))
+		return fmt.Sprintf("%s, for %s so far", t.now.Text, Roughly(time.Since(t.began).Seconds()))
 	case left <= 0: // it takes longer than estimated, or is being completed
 		return t.now.Text
 	}
-	return fmt.Sprintf("%s, about %s left", t.now.Text, roughly(left))
+	return fmt.Sprintf("%s, about %s left", t.now.Text, Roughly(left.Seconds()))
 }
 
 // due reports whether the next line without a terminal is due.
@@ -149,7 +149,10 @@ func (t *tracker) due() bool {
 	return true
 }
 
-func roughly(d time.Duration) string {
+// Roughly formats the estimate of a time in seconds: whole seconds, later minutes or tenths of
+// an hour.
+func Roughly(s float64) string {
+	d := time.Duration(s * float64(time.Second))
 	to := time.Second
 	switch {
 	case d >= 2*time.Hour:

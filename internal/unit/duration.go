@@ -100,31 +100,17 @@ func FormatSecondsMeasured(s float64) string {
 // FormatSeconds formats s seconds for people, with three digits and a suitable
 // unit: "45 ms", "1.2 s", "13.8 min", "2.5 d".
 func FormatSeconds(s float64) string {
-	round := math.Abs(s)
-	if text, err := strconv.ParseFloat(strconv.FormatFloat(round, 'e', 2, 64), 64); err == nil {
-		round = text // 999.9 ms becomes 1 s
-	}
-	switch {
-	case round == 0:
+	if s == 0 {
 		return "0 s"
-	case round < 1e-3:
-		return digits(1e6*s) + " us"
-	case round < 1:
-		return digits(1e3*s) + " ms"
-	case round < 120:
-		return digits(s) + " s"
-	case round < 2*3600:
-		return digits(s/60) + " min"
-	case round < 2*24*3600:
-		return digits(s/3600) + " h"
 	}
-	return digits(s/86400) + " d"
-}
-
-// digits formats a number with three digits; integers above that keep all digits.
-func digits(v float64) string {
-	if math.Abs(v) >= 999.5 {
-		return strconv.FormatFloat(v, 'f', 0, 64)
+	// With three digits a time below the limit is below that of the next unit: 999.9 ms is 1 s.
+	for _, u := range []struct {
+		below, seconds float64
+		name           string
+	}{{999.5e-9, 1e-9, "ns"}, {999.5e-6, 1e-6, "us"}, {0.9995, 1e-3, "ms"}, {119.5, 1, "s"}, {7195, 60, "min"}, {172500, 3600, "h"}} {
+		if math.Abs(s) < u.below {
+			return Digits(s/u.seconds) + " " + u.name
+		}
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return Digits(s/86400) + " d"
 }

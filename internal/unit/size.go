@@ -124,45 +124,33 @@ func (s Size) String() string {
 	return "0B"
 }
 
-// Human formats the size for people, rounded to three digits or whole units:
-// "1.50 GiB", "37.2 MiB", "512 B".
+// Human formats the size for people as Digits does: "1.5 GiB", "37.2 MiB", "512 B".
 func (s Size) Human() string {
 	for _, u := range sizeUnits[:len(sizeUnits)-1] {
 		if s < u.size {
 			continue
 		}
-		v := float64(s) / float64(u.size)
-		switch {
-		case v < 9.995:
-			return fmt.Sprintf("%.2f %s", v, u.name)
-		case v < 99.95:
-			return fmt.Sprintf("%.1f %s", v, u.name)
-		}
-		return fmt.Sprintf("%.0f %s", v, u.name)
+		return Digits(float64(s)/float64(u.size)) + " " + u.name
 	}
 	return fmt.Sprintf("%d B", uint64(s))
 }
 
-// Percent formats a ratio as a percentage without the percent sign, with the significant
-// digits: "8.2", "-0.005", "153". Rounding errors around 0 become "0".
+// Percent formats a ratio as a percentage without the percent sign, with one decimal, or two
+// digits of a small one, as a confidence limit close to 0 matters: "8.2", "-0.005", "153".
+// Rounding errors around 0 become "0".
 func Percent(ratio float64) string {
-	p := 100 * ratio
+	p := math.Abs(100 * ratio)
 	switch {
-	case math.Abs(p) < 1e-9: // a rounding error
+	case p < 1e-9:
 		return "0"
-	case math.IsInf(p, -1):
-		return "-inf"
-	case math.IsInf(p, 1):
-		return "inf"
-	case math.Abs(p) >= 99.95:
-		return strconv.FormatFloat(math.Round(p), 'f', 0, 64)
+	case math.IsInf(p, 0):
+		return strings.ToLower(strings.TrimPrefix(Exact(ratio), "+"))
+	case p < 0.0995:
+		return Decimals(100*ratio, 1-int(math.Floor(math.Log10(p))))
+	case p < 99.95:
+		return Decimals(100*ratio, 1)
 	}
-	s := strconv.FormatFloat(p, 'f', 1, 64)
-	if s == "-0.0" || s == "0.0" {
-		// Keep one digit: a confidence limit near 0 is important.
-		s = strconv.FormatFloat(p, 'g', 1, 64)
-	}
-	return strings.TrimSuffix(s, ".0")
+	return Decimals(100*ratio, 0)
 }
 
 // SignedPercent is like Percent, with a plus sign for positive values.

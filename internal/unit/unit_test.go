@@ -124,7 +124,7 @@ func TestParseSize(t *testing.T) {
 			t.Errorf("Size(%d) = %q, want %q", uint64(size), got, want)
 		}
 	}
-	for size, want := range map[Size]string{0: "0 B", 512: "512 B", 1536 * MiB: "1.50 GiB", 38 * MiB: "38.0 MiB", 1023 * GiB: "1023 GiB"} {
+	for size, want := range map[Size]string{0: "0 B", 512: "512 B", 1536 * MiB: "1.5 GiB", 38 * MiB: "38 MiB", 1023 * GiB: "1,023 GiB"} {
 		if got := size.Human(); got != want {
 			t.Errorf("Size(%d).Human() = %q, want %q", uint64(size), got, want)
 		}
@@ -153,8 +153,8 @@ func TestParseDuration(t *testing.T) {
 
 func TestFormatSeconds(t *testing.T) {
 	for s, want := range map[float64]string{
-		0: "0 s", 1e-9: "0.001 us", 12.34e-6: "12.3 us", 999.4e-6: "999 us", 999.9e-6: "1 ms", 0.045: "45 ms", 0.9996: "1 s", 1.234: "1.23 s", 119.4: "119 s", 120: "2 min",
-		7140: "119 min", 7199: "2 h", 7200: "2 h", 100000: "27.8 h", 172800: "2 d", 1e9: "11574 d", -0.0231: "-23.1 ms",
+		0: "0 s", 1e-9: "1 ns", 12.34e-6: "12.3 us", 999.4e-6: "999 us", 999.9e-6: "1 ms", 0.045: "45 ms", 0.9996: "1 s", 1.234: "1.23 s", 119.4: "119 s", 120: "2 min",
+		7140: "119 min", 7199: "2 h", 7200: "2 h", 100000: "27.8 h", 172800: "2 d", 1e9: "11,574 d", -0.0231: "-23.1 ms",
 	} {
 		if got := FormatSeconds(s); got != want {
 			t.Errorf("%g s is %q, want %q", s, got, want)
@@ -191,6 +191,18 @@ func TestParsePercent(t *testing.T) {
 	for _, text := range []string{"", "2", "%", "two%", "inf%", "NaN%", "1%%"} {
 		if got, err := ParsePercent(text); err == nil {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestDigits(t *testing.T) {
+	tests := map[float64]string{
+		0: "0", 1: "1", -2: "-2", 3.14159: "3.14", 31.4159: "31.4", 314.159: "314", 12345.6: "12,346",
+		0.0123456: "0.0123", 3.6e-05: "0.000036", 2e-9: "0.000000002", 1e-17: "0", 131300: "131,300", 0.1 + 0.2: "0.3", 1e30: "1,000,000,000,000,000,000,000,000,000,000", 99.96: "100", -0.5: "-0.5", -1234.5: "-1,235", 2.50: "2.5",
+	}
+	for v, want := range tests {
+		if got := Digits(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
 		}
 	}
 }

@@ -298,7 +298,7 @@ func (a *app) printDefragment(p *etcd.Plan) {
 	if p.CompactTo > 0 {
 		a.screen.Say("first, history before revision %d is compacted; clients that read older revisions must list again. Counting the freed space takes some seconds", p.CompactTo)
 	}
-	a.screen.Say("then each member with more than %g %% and more than %s free is defragmented; it answers no requests meanwhile (about 2 s per GiB on a fast disk)", 100*p.Limits.Share, human(p.Limits.Bytes))
+	a.screen.Say("then each member with more than %s %% and more than %s free is defragmented; it answers no requests meanwhile (about 2 s per GiB on a fast disk)", unit.Digits(100*p.Limits.Share), human(p.Limits.Bytes))
 	if p.NoSpace {
 		a.screen.Say("the cluster has the alarm NOSPACE; afterwards run etcdctl alarm disarm to allow writes again")
 	}

@@ -142,7 +142,7 @@ func (x *LoadRun) sum() string {
 	add(more{o.Adopted, "of them after a request whose answer was lost"}, more{o.Before, "made before"}, more{o.Reused, "reused"}, more{o.Failed, "could not be created"},
 		more{x.NotReady, "not ready"}, more{x.Removed, "removed"}, more{x.Absent, "gone already"})
 	if o.Created > 0 {
-		line += fmt.Sprintf("; %s/s", ui.Digits(x.RatePerS))
+		line += fmt.Sprintf("; %s/s", unit.Digits(x.RatePerS))
 	}
 	if a := x.Actions; a != nil {
 		add(more{a.Patched, "patched"}, more{a.Deleted, "deleted"}, more{a.Read, "read"}, more{a.Before, "of these done by an earlier call"}, more{a.Failed, "failed"}, more{a.Skipped, "skipped"})

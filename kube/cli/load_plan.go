@@ -260,7 +260,7 @@ func figure(l plan.Limit, n int) string {
 	if l.What == plan.BytesInEtcd {
 		return unit.Size(n).Human()
 	}
-	return text.Thousands(uint64(max(n, 0)))
+	return unit.Thousands(uint64(max(n, 0)))
 }
 
 // headline summarizes the load and whether it fits.
@@ -334,7 +334,7 @@ func (a *app) printPlan(d *LoadPlan, details bool) {
 		if l.Over {
 			word = "over"
 		}
-		used := ui.Digits(share(l)) + " %"
+		used := unit.Digits(share(l)) + " %"
 		if share(l) < 0.01 {
 			used = "< 0.01 %"
 		}
@@ -353,7 +353,7 @@ func (a *app) printPlan(d *LoadPlan, details bool) {
 	}
 	g = ui.Grid{Columns: []ui.Column{{Head: "kind"}, {Head: "objects", Right: true}, {Head: "in etcd", Right: true}, {Head: "note"}}}
 	for _, k := range kinds {
-		g.Rows = append(g.Rows, []string{k.Kind + " " + k.APIVersion, text.Thousands(uint64(k.Count)), unit.Size(k.Bytes).Human(), d.noteOf(k)})
+		g.Rows = append(g.Rows, []string{k.Kind + " " + k.APIVersion, unit.Thousands(uint64(k.Count)), unit.Size(k.Bytes).Human(), d.noteOf(k)})
 	}
 	section(a.screen, "Objects, those that take most of etcd first", &g)
 	notShown(a.screen, text.Count(len(d.Kinds)-len(kinds), "kind"))

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load"
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
@@ -172,7 +173,7 @@ func (a *app) printLoadStatus(d *LoadStatus, o *loadOptions, details bool) {
 	}
 }
 
-func thousands(n int) string { return text.Thousands(uint64(max(n, 0))) }
+func thousands(n int) string { return unit.Thousands(uint64(max(n, 0))) }
 
 // phaseOf returns a run's phase. A run in progress without a process is stopped; resume or undo
 // continues it.

@@ -46,7 +46,7 @@ func TestLoadUsage(t *testing.T) {
 		want string
 	}{
 		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, at most 2000000 supported"},
-		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10.0 KiB (--etcd-quota)"},
+		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10 KiB (--etcd-quota)"},
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
 		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version such as 4.4 or 4.17.3`},
 		{"load plan --offline --openshift 4.", ui.Usage, `--openshift "4.": want a version`},
@@ -185,7 +185,7 @@ func TestBrakeNotes(t *testing.T) {
 	of := func(mib int, over bool) *plan.Tally {
 		return &plan.Tally{Limits: []plan.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: plan.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
 	}
-	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81.0 MiB in etcd exceed 80 % of its quota of 100 MiB, at which the brake ends the run; use --no-brake to continue" {
+	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81 MiB in etcd exceed 80 % of its quota of 100 MiB, at which the brake ends the run; use --no-brake to continue" {
 		t.Errorf("%q", got)
 	}
 	for _, none := range [][]string{brakeNotes(of(80, false), false), brakeNotes(of(81, false), true), brakeNotes(of(101, true), false)} {

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load/plan"
 	"fettle.dev/fettle/kube/load/run"
 )
@@ -70,7 +71,7 @@ func (s Shape) String() string {
 	}
 	words = append(words, fmt.Sprintf("at most %d requests in progress", s.InFlight))
 	if s.RatePerS > 0 {
-		words = append(words, fmt.Sprintf("%g/s", s.RatePerS))
+		words = append(words, unit.Digits(s.RatePerS)+"/s")
 	}
 	if s.Actions > 0 {
 		words = append(words, fmt.Sprintf("%d patches, deletions and reads", s.Actions))

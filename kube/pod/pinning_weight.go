@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Weights are the CPU weights of a pod's control groups.
@@ -96,17 +97,17 @@ func (j *judge) weights() {
 		doc.Containers = append(doc.Containers, c)
 	}
 	j.doc.Weights = doc
-	j.say("", what, Note, "%s; if every group wants the CPUs, the pod gets %.3g %% of them (%s)", doc.Pod.says(), doc.SharePercent, levels(w.Pod))
+	j.say("", what, Note, "%s; if every group wants the CPUs, the pod gets %s %% of them (%s)", doc.Pod.says(), unit.Digits(doc.SharePercent), levels(w.Pod))
 	for i := range doc.Containers {
 		c := &doc.Containers[i]
 		c.AskedPercent = percent(float64(c.Shares) / float64(asked))
-		text := c.says() + fmt.Sprintf("; %.3g %% of the pod's CPU time if all of its containers want it", c.SharePercent)
+		text := c.says() + fmt.Sprintf("; %s %% of the pod's CPU time if all of its containers want it", unit.Digits(c.SharePercent))
 		result := Note
 		if differ(c.Formula, doc.Pod.Formula) {
 			result = Warn
 			text += fmt.Sprintf(". The pod's own group, which the kubelet writes, is by the other formula (%s)", doc.Pod.Formula)
 			if len(doc.Containers) > 1 {
-				text += fmt.Sprintf(": by its requests the container would have %.3g %%", c.AskedPercent)
+				text += fmt.Sprintf(": by its requests the container would have %s %%", unit.Digits(c.AskedPercent))
 			} else {
 				text += ", which makes no difference to a pod with one container"
 			}

@@ -28,7 +28,7 @@ func TestHugeFile(t *testing.T) {
 	} {
 		text, most := huge, "256 KiB"
 		if source == Udev {
-			text, most = strings.Repeat(huge, 2), "1.00 MiB"
+			text, most = strings.Repeat(huge, 2), "1 MiB"
 		}
 		h := machine.Mounted(t, map[string]string{
 			file: text, "etc/sysctl.d/60-b.conf": "vm.swappiness = 10\n",

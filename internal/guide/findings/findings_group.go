@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
-	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // group is a finding of a rule on one item, or the same finding on several.
@@ -189,18 +189,19 @@ func (i item) places() []string {
 	return lines[:min(2, len(lines))]
 }
 
-// printed formats a value. Fractions get three significant digits; a unit is singular for 1.
-func printed(v any, unit string) string {
+// printed formats a value, fractions with three significant digits and one of a thing in the
+// singular.
+func printed(v any, of string) string {
 	n, ok := v.(float64)
 	switch {
-	case ok && n != math.Trunc(n) && unit != "bytes":
-		return strings.TrimSpace(ui.Digits(n) + " " + unit)
-	case ok && n == 1 && counts(unit):
-		if unit = strings.TrimSuffix(unit, "s"); strings.HasSuffix(unit, "sse") {
-			unit = strings.TrimSuffix(unit, "e")
+	case ok && n != math.Trunc(n) && of != "bytes":
+		return strings.TrimSpace(unit.Digits(n) + " " + of)
+	case ok && n == 1 && counts(of):
+		if of = strings.TrimSuffix(of, "s"); strings.HasSuffix(of, "sse") {
+			of = strings.TrimSuffix(of, "e")
 		}
 	}
-	return rule.Print(v, unit)
+	return rule.Print(v, of)
 }
 
 // counts reports whether a unit names counted things, such as "workers".

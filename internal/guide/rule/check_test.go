@@ -168,7 +168,7 @@ func TestNoFigure(t *testing.T) {
 		if f := all[0]; f.State != Unknown || f.Reason != want {
 			t.Errorf("%s %q, want %q", f.State, f.Reason, want)
 		}
-		if f := all[1]; f.State != Unknown || f.Reason != "a.yaml:7: no row has hosts of 20000 or more" {
+		if f := all[1]; f.State != Unknown || f.Reason != "a.yaml:7: no row has hosts of 20,000 or more" {
 			t.Errorf("%s %q", f.State, f.Reason)
 		}
 	}

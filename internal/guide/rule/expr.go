@@ -15,6 +15,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Expr is one expression of a rule, in the language of expr-lang.org.
@@ -43,7 +44,7 @@ func (c *Catalogue) functions() []expr.Option {
 		expr.Function("div", func(args ...any) (any, error) {
 			a, b := float(args[0]), float(args[1])
 			if b == 0 {
-				return nil, fmt.Errorf("%g divided by zero", a)
+				return nil, fmt.Errorf("%s divided by zero", unit.Digits(a))
 			}
 			return math.Trunc(a / b), nil
 		}, new(func(a, b float64) float64), new(func(a float64, b int) float64)),

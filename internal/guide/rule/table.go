@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Table has figures by row and column, such as the memory per installation size, for rules and
@@ -85,7 +86,7 @@ func (e *Edition) Least(column string, value float64) (*Row, error) {
 			return &e.Rows[i], nil
 		}
 	}
-	return nil, noFigure("%s: no row has %s of %g or more", e.At, column, value)
+	return nil, noFigure("%s: no row has %s of %s or more", e.At, column, unit.Digits(value))
 }
 
 // figureError is the error about a missing figure. It depends on the machine and is not a fault of

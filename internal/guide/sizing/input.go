@@ -177,7 +177,7 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 			if *to == 0 && least > 0 {
 				return ""
 			}
-			return strconv.FormatFloat(*to, 'g', -1, 64)
+			return unit.Exact(*to)
 		},
 	}
 	in.set = func(s string) error {
@@ -186,9 +186,9 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
 			return fmt.Errorf("%q is not a number", s)
 		case n < least:
-			return in.outside(s, "less", plain(least), plain(least), plain(most))
+			return in.outside(s, "less", unit.Exact(least), unit.Exact(least), unit.Exact(most))
 		case n > most:
-			return in.outside(s, "more", plain(most), plain(least), plain(most))
+			return in.outside(s, "more", unit.Exact(most), unit.Exact(least), unit.Exact(most))
 		}
 		*to = n
 		return nil
@@ -196,10 +196,8 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 	return in
 }
 
-func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-
-// Size returns an input for a size of memory or of a file: 16GiB. Every unit is a power of 1024,
-// also GB, as in memory sales, PostgreSQL and the kernel.
+// Size returns an input for a size of memory or of a file: 16GiB. Every unit is a power of
+// 1024, GB as well as GiB, as memory is sold and as PostgreSQL and the kernel write it.
 func Size(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	return size(to, name, doc, least, most, unit.ParseSize, unit.Size.String)
 }

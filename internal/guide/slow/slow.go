@@ -138,8 +138,8 @@ func (c *candidate) cause(s *activity.Sample, v activity.Value) Cause {
 		Text: c.title + of(v.Item) + " " + show(c.measure, n), Total: v.Total}
 	if s.DurationS > 0 {
 		out.SinceBoot = v.SinceBoot
-	} else if v.Total != nil && n < 0.01 { // a rate of very few events proves nothing
-		out.Text = c.title + of(v.Item) + " " + ui.Digits(*v.Total)
+	} else if v.Total != nil && n < 0.01 { // a few events: their rate says nothing
+		out.Text = c.title + of(v.Item) + " " + unit.Digits(*v.Total)
 	}
 	if base, ok := strings.CutSuffix(v.Name, "_percent"); ok {
 		if avg, known := value(s, base+"_avg300_percent"); known {
@@ -224,7 +224,7 @@ func (c *Cause) evidence(when string, h *ui.Headline) string {
 	}
 	switch {
 	case c.Total != nil:
-		text += "; since boot: " + h.Value(strings.TrimSuffix(c.Measure, "_per_s")+"_since_boot", *c.Total, ui.Digits(*c.Total))
+		text += "; since boot: " + h.Value(strings.TrimSuffix(c.Measure, "_per_s")+"_since_boot", *c.Total, unit.Digits(*c.Total))
 	case c.SinceBoot != nil:
 		text += "; since boot: " + h.Value(figure(c.Measure, "since_boot"), *c.SinceBoot, show(c.Measure, *c.SinceBoot))
 	}
@@ -295,11 +295,11 @@ func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 func show(measure string, v float64) string {
 	switch {
 	case strings.HasSuffix(measure, "_percent"):
-		return ui.Digits(v) + " %"
+		return unit.Digits(v) + " %"
 	case strings.HasSuffix(measure, "_per_s"):
-		return ui.Digits(v) + "/s"
+		return unit.Digits(v) + "/s"
 	case strings.HasSuffix(measure, "_ms"):
-		return ui.Digits(v) + " ms"
+		return unit.Digits(v) + " ms"
 	}
-	return ui.Digits(v)
+	return unit.Digits(v)
 }

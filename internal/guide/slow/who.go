@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/fact/activity"
-	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -37,9 +36,9 @@ type order struct {
 	show                 func(float64) string
 }
 
-func percent(v float64) string { return ui.Digits(v) + " %" }
-func cpus(v float64) string    { return ui.Digits(v/100) + " CPUs" }
-func tasks(v float64) string   { return ui.Digits(v/100) + " tasks at a time" }
+func percent(v float64) string { return unit.Digits(v) + " %" }
+func cpus(v float64) string    { return unit.Digits(v/100) + " CPUs" }
+func tasks(v float64) string   { return unit.Digits(v/100) + " tasks at a time" }
 func size(v float64) string    { return unit.Size(v).Human() }
 
 func orders(r resource) []order {
@@ -53,7 +52,7 @@ func orders(r resource) []order {
 		return []order{
 			{"uses", "has most memory", "memory_bytes", func(c *activity.Consumer) float64 { return c.MemoryBytes }, size},
 			{"waits", "waits most for memory", "memory_pressure_percent", func(c *activity.Consumer) float64 { return deref(c.MemoryPressurePercent) }, percent},
-			{"waits", "reads most pages back", "major_faults_per_s", func(c *activity.Consumer) float64 { return c.MajorFaultsPerS }, func(v float64) string { return ui.Digits(v) + "/s" }},
+			{"waits", "reads most pages back", "major_faults_per_s", func(c *activity.Consumer) float64 { return c.MajorFaultsPerS }, func(v float64) string { return unit.Digits(v) + "/s" }},
 		}
 	case disk:
 		return []order{

@@ -150,7 +150,7 @@ func diskChart(e *Evidence) ui.Grid {
 		if r.Doubtful {
 			sign = "-"
 		}
-		g.Rows = append(g.Rows, []string{name, figure(r.Read), figure(r.Write), strings.Repeat(sign, max(1, int(widest*r.Read/rows[0].Read+0.5)))})
+		g.Rows = append(g.Rows, []string{name, unit.Digits(r.Read), unit.Digits(r.Write), strings.Repeat(sign, max(1, int(widest*r.Read/rows[0].Read+0.5)))})
 	}
 	return g
 }

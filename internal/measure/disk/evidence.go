@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Schema names the JSON form of the evidence, Kind the kind of its run.
@@ -213,12 +214,12 @@ func curves(places []Measured) (out []evidence.Curve) {
 func (e *Evidence) warnings(hypervisor string) (out []string) {
 	switch e.Plan.Mode {
 	case Quick, Full:
-		out = append(out, fmt.Sprintf("each figure covers %.2g to %.2g seconds at a time and is not the sustained speed; --sustained measures that", e.Plan.unit.Seconds(), 3*e.Plan.unit.Seconds()))
+		out = append(out, fmt.Sprintf("each figure covers %s to %s seconds at a time and is not the sustained speed; --sustained measures that", unit.Digits(e.Plan.unit.Seconds()), unit.Digits(3*e.Plan.unit.Seconds())))
 	case Sustained:
 		for _, p := range e.Places {
 			for _, r := range p.Results {
 				if s := r.Steady; s.State == Yes {
-					out = append(out, fmt.Sprintf("%s: %s was steady after %.3g GB; the speed after more than that is unknown", p.Directory, r.Name, s.MovedBytes/1e9))
+					out = append(out, fmt.Sprintf("%s: %s was steady after %s GB; the speed after more than that is unknown", p.Directory, r.Name, unit.Digits(s.MovedBytes/1e9)))
 				}
 			}
 		}
@@ -255,11 +256,11 @@ func (e *Evidence) Text() string {
 				words = append(words, j.Name+" no verdict")
 				continue
 			}
-			words = append(words, fmt.Sprintf("%s %.4g %s %s", j.Name, j.Value, j.Unit, j.Verdict))
+			words = append(words, fmt.Sprintf("%s %s %s %s", j.Name, unit.Digits(j.Value), j.Unit, j.Verdict))
 		}
 		if len(words) == 0 {
 			for _, r := range p.Results[:min(len(p.Results), 2)] {
-				words = append(words, fmt.Sprintf("%s %.4g %s", r.Name, r.Value, r.Unit))
+				words = append(words, fmt.Sprintf("%s %s %s", r.Name, unit.Digits(r.Value), r.Unit))
 			}
 		}
 		parts = append(parts, p.Directory+": "+strings.Join(words, ", "))

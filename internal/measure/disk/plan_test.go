@@ -83,8 +83,8 @@ func TestFileSize(t *testing.T) {
 		{8 * gib, 40 * gib, 2, 0, "exceed a quarter of the free space"},
 		{8 << 20, 40 * gib, 1, 0, "--size 8 MiB is too small, minimum 64 MiB"},
 		{8 << 20, 40 * gib, 1, 0, "want 64MiB to 10176MiB"},
-		{1 << 10, 40 * gib, 1, 0, "--size 1.00 KiB is too small"},
-		{20 * gib, 40 * gib, 1, 0, "(10.0 GiB); want a --size from 64MiB to 10176MiB"},
+		{1 << 10, 40 * gib, 1, 0, "--size 1 KiB is too small"},
+		{20 * gib, 40 * gib, 1, 0, "(10 GiB); want a --size from 64MiB to 10176MiB"},
 		{math.MaxInt64, 40 * gib, 1, 0, "exceed a quarter of the free space"},
 	} {
 		got, err := FileSize(c.asked, c.free, c.sharers)

@@ -126,5 +126,5 @@ func (s Steady) fall() string {
 	if s.MovedBytes == 0 || math.Abs(s.LastBytesPS-s.FirstBytesPS) <= mostMoved*s.FirstBytesPS {
 		return ""
 	}
-	return fmt.Sprintf("; %.3g MB/s at first, %.3g MB/s after %.3g GB", s.FirstBytesPS/1e6, s.LastBytesPS/1e6, s.MovedBytes/1e9)
+	return fmt.Sprintf("; %s MB/s at first, %s MB/s after %s GB", unit.Digits(s.FirstBytesPS/1e6), unit.Digits(s.LastBytesPS/1e6), unit.Digits(s.MovedBytes/1e9))
 }

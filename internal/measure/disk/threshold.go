@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Role is the intended use of a directory.
@@ -143,7 +144,7 @@ func (t *Threshold) wanted(v Word) string {
 	if v == Warn || limit == 0 {
 		limit = t.Warn
 	}
-	return fmt.Sprintf("%s %g %s", side, limit, t.Unit)
+	return fmt.Sprintf("%s %s %s", side, unit.Digits(limit), t.Unit)
 }
 
 // Overall returns the worst verdict, or NoVerdict for an empty list.

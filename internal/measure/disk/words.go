@@ -29,7 +29,7 @@ func (m *Measured) FitText() string {
 		}
 		return fmt.Sprintf("Block sizes: too few figures for a fit: %s are doubtful.", left)
 	}
-	text := fmt.Sprintf("Block sizes: each request costs %s plus its bytes at %.4g MB/s; every rung is within %.0f %% of that.", unit.FormatSeconds(m.Fit.FixedS), m.Fit.BytesPS/1e6, 100*m.Fit.Worst)
+	text := fmt.Sprintf("Block sizes: each request costs %s plus its bytes at %s MB/s; every rung is within %.0f %% of that.", unit.FormatSeconds(m.Fit.FixedS), unit.Digits(m.Fit.BytesPS/1e6), 100*m.Fit.Worst)
 	if left != "" {
 		text += fmt.Sprintf(" Without %s: doubtful.", left)
 	}
@@ -39,9 +39,9 @@ func (m *Measured) FitText() string {
 // Text formats the value of a cell with its unit.
 func (r *Result) Text() string {
 	if r.Unit == "ms" {
-		return figure(r.Value) + " ms, " + figure(r.SyncsPS) + " 1/s"
+		return unit.Digits(r.Value) + " ms, " + unit.Digits(r.SyncsPS) + " 1/s"
 	}
-	return figure(r.Value) + " " + r.Unit
+	return unit.Digits(r.Value) + " " + r.Unit
 }
 
 // SpreadText formats the spread of the repeats, or returns "" for a single one.
@@ -54,23 +54,15 @@ func (r *Result) SpreadText() string {
 
 // Figure formats the judged value, in MiB/s and MB/s if it is a rate.
 func (j *Judgment) Figure() string {
-	text := figure(j.Value) + " " + j.Unit
+	text := unit.Digits(j.Value) + " " + j.Unit
 	if j.Unit == "MiB/s" {
-		text += " (" + figure(j.Value*(1<<20)/1e6) + " MB/s)"
+		text += " (" + unit.Digits(j.Value*(1<<20)/1e6) + " MB/s)"
 	}
 	return text
 }
 
-// Figure formats the value that the check would measure.
-func (f *ForemanMaintain) Figure() string { return figure(f.MiBPS) + " MiB/s" }
+// Figure formats the figure that the check would have measured.
+func (f *ForemanMaintain) Figure() string { return unit.Digits(f.MiBPS) + " MiB/s" }
 
 // ForemanQuestion is the note printed with the result of foreman-maintain's check.
 const ForemanQuestion = "4 KiB, one request at a time: a different question"
-
-// figure formats a number with three significant digits, or as a whole number from 1000 on.
-func figure(v float64) string {
-	if v >= 1000 {
-		return fmt.Sprintf("%.0f", v)
-	}
-	return fmt.Sprintf("%.3g", v)
-}

@@ -47,7 +47,7 @@ func TestJudgements(t *testing.T) {
 		"p99 between 16 and 32 ms, not below 10 ms":                       {histogram(500, 300, 100, 50, 20, 30), FsyncLimitS, Fail},
 		"p99 between 16 and 32 ms, which includes the limit 25 ms":        {histogram(500, 300, 100, 50, 20, 30), CommitLimitS, CannotTell},
 		"p99 at most 1 ms, below 10 ms":                                   {histogram(1000), FsyncLimitS, Pass},
-		"p99 above 8192 ms, not below 10 ms":                              {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), FsyncLimitS, Fail},
+		"p99 above 8,192 ms, not below 10 ms":                             {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), FsyncLimitS, Fail},
 		"p99 at most 1 ms, but of only 999 observations: 1000 are needed": {histogram(999), FsyncLimitS, CannotTell},
 		"no observations":                                             {histogram(), FsyncLimitS, CannotTell},
 		"p99 between 1 and 2 ms, below 10 ms":                         {histogram(989, 11), FsyncLimitS, Pass},

@@ -219,8 +219,8 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	}
 	if p.o.Live {
 		p.Screen.Say("windows of %v, settling %v after each switch: at least %s, at most until %s", p.o.Window, p.o.Settle,
-			Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
-	} else if why := p.unfit(ctx); len(why) > 0 { // running work itself keeps the machine busy
+			ui.Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
 			p.dismiss()
 			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --force measures now, and the result says so", "--force")
@@ -319,10 +319,7 @@ func (p *Experiment) resumable() bool {
 // Seconds returns a time in seconds as a duration.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Roughly formats a time in seconds.
-func Roughly(s float64) string { return Seconds(s).Round(time.Second).String() }
-
-// verdict converts the experiment's ending to an error with its exit code, or nil.
+// verdict turns the ending of the experiment into an error with its exit code.
 func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) error {
 	switch {
 	case errors.As(err, new(*prove.Stuck)):

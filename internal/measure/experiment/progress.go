@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // show shows the progress of an experiment until stop is called. past is the number of visits
@@ -50,7 +51,7 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
 		blocks := float64(d.Placebo + d.Least)
-		p.Screen.Say("at least %.0f runs, about %s; at most until %s", blocks*c.Visits(), Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		p.Screen.Say("at least %.0f runs, about %s; at most until %s", blocks*c.Visits(), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {

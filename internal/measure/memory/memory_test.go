@@ -281,7 +281,7 @@ func TestWork(t *testing.T) {
 	if s, err := work(t.Context()); err != nil || s <= 0 || s > 600 {
 		t.Errorf("%v s, %v", s, err)
 	}
-	for name, want := range map[string]string{"4k": "unknown memory cell", "thp-remote-touch": "one node of memory", "hugetlb-1g-touch": "the page size is 1.00 GiB"} {
+	for name, want := range map[string]string{"4k": "unknown memory cell", "thp-remote-touch": "one node of memory", "hugetlb-1g-touch": "the page size is 1 GiB"} {
 		if _, err := Work(f, nil, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -38,8 +38,8 @@ func TestPlans(t *testing.T) {
 		"none left":       {room: func(r *Room) { r.Connections = 3 }, fault: "has 3 connections left"},
 		"asked":           {asked: func(a *Asked) { a.Clients, a.Scale = []int{8, 1, 8}, 7 }, scale: 7, clients: []int{1, 8}},
 		"out of cache":    {room: func(r *Room) { r.Free = 1000 * GiB }, asked: func(a *Asked) { a.OutOfCache = true }, scale: 3277, clients: []int{1, 2, 4, 8, 16, 32}},
-		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 needs about 53.8 GiB with its log; a quarter is 25.0 GiB"},
-		"disk is full":    {room: func(r *Room) { r.Free = 4 << 20 }, fault: "a quarter is 1.00 MiB"},
+		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 needs about 53.8 GiB with its log; a quarter is 25 GiB"},
+		"disk is full":    {room: func(r *Room) { r.Free = 4 << 20 }, fault: "a quarter is 1 MiB"},
 		"no clients":      {asked: func(a *Asked) { a.Clients = []int{0} }, fault: "0 clients"},
 		"no rounds":       {asked: func(a *Asked) { a.Rounds = 0 }, fault: "0 rounds"},
 		"short":           {asked: func(a *Asked) { a.Step = time.Millisecond }, fault: "steps of 1ms"},
@@ -69,7 +69,7 @@ func TestPlans(t *testing.T) {
 // be cached, and the scale that is named then is out of it.
 func TestInCache(t *testing.T) {
 	r := room()
-	if text := r.InCache(20 * GiB); !strings.Contains(text, "not disk reads: the database has 20.0 GiB, of which shared buffers and page cache hold up to 32.0 GiB; to read from the disk use --scale 3277") {
+	if text := r.InCache(20 * GiB); !strings.Contains(text, "not disk reads: the database has 20 GiB, of which shared buffers and page cache hold up to 32 GiB; to read from the disk use --scale 3277") {
 		t.Error(text)
 	}
 	if text := r.InCache(48 * GiB); text != "" {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Benchfmt writes the samples of runs in Go's benchmark format for benchstat
@@ -55,7 +55,7 @@ func Benchfmt(w io.Writer, runs []*evidence.Run) error {
 		for _, x := range lines[i] {
 			fmt.Fprintf(b, "Benchmark%s 1", x.name)
 			for _, v := range x.values {
-				fmt.Fprintf(b, " %s %s", strconv.FormatFloat(v.value, 'g', -1, 64), v.unit)
+				fmt.Fprintf(b, " %s %s", unit.Exact(v.value), v.unit)
 			}
 			fmt.Fprintln(b)
 		}

@@ -42,10 +42,10 @@ cpu: Xeon
 Unit sec/op better=lower
 Unit max-memory-bytes better=lower
 Unit errors better=lower
-Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=without 1 1.25 sec/op 1.048576e+06 max-memory-bytes 0 errors
-Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=with 1 2.25 sec/op 1.048576e+06 max-memory-bytes 0 errors
-Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=with 1 3.25 sec/op 1.048576e+06 max-memory-bytes 0 errors
-Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=without 1 4.25 sec/op 1.048576e+06 max-memory-bytes 0 errors
+Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=without 1 1.25 sec/op 1048576 max-memory-bytes 0 errors
+Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=with 1 2.25 sec/op 1048576 max-memory-bytes 0 errors
+Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=with 1 3.25 sec/op 1048576 max-memory-bytes 0 errors
+Benchmarksh_-c_a_b_BenchmarkX_1_2_s/change=without 1 4.25 sec/op 1048576 max-memory-bytes 0 errors
 # run 34, began 2026-01-02T03:04:05Z
 # command: fettle bench disk
 # verdict: well

@@ -68,7 +68,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		}) {
 			row := []string{x.Name, "", "", "", "", strings.ReplaceAll(string(x.Word), "-", " ")}
 			if x.SamplesA > 0 && x.SamplesB > 0 && x.Word != OtherUnit {
-				row[1], row[2] = fmt.Sprintf("%.4g %s", x.MedianA, x.Unit), fmt.Sprintf("%.4g %s", x.MedianB, x.Unit)
+				row[1], row[2] = fmt.Sprintf("%s %s", unit.Digits(x.MedianA), x.Unit), fmt.Sprintf("%s %s", unit.Digits(x.MedianB), x.Unit)
 			}
 			row[3], row[4] = effectWords(x.Effect), intervalWords(x.Within)
 			if x.Word == NoRatio {
@@ -99,7 +99,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 				ui.PrintLine(s, "%s was %s; the effects above are of this version.", []string{"A", "B"}[side], x.Judged)
 			}
 		}
-		fmt.Fprintf(s.Out, "The interval of the difference holds with %.3g %%.\n", 100*(1-c.Alpha))
+		fmt.Fprintf(s.Out, "The interval of the difference holds with %s %%.\n", unit.Digits(100*(1-c.Alpha)))
 	}
 	if len(c.Differing) == 0 {
 		fmt.Fprintln(s.Out, "\nNo other recorded property differs.")

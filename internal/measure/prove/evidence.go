@@ -229,7 +229,7 @@ func (c *Course) warnings(ending Ending) (out []string) {
 		out = append(out, "the phase after applying the change differs by "+percent(math.Abs(with))+" from the next one; this cost of a switch was dropped")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
-		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %.2g): removing it may hide or invent part of the effect; also look at the metric without it", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), b.P))
+		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %s): removing it may hide or invent part of the effect; also look at the metric without it", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), unit.Digits(b.P)))
 	}
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch; more phases were dropped than requested")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Values are the results of one visit, by metric name.
@@ -197,7 +198,7 @@ type Exceeded struct {
 }
 
 func (x *Exceeded) Error() string {
-	return fmt.Sprintf("%s is %.4g > %.4g, the cap", x.Name, x.Value, x.Most)
+	return fmt.Sprintf("%s is %s > %s, the cap", x.Name, unit.Digits(x.Value), unit.Digits(x.Most))
 }
 
 // Exceeded returns an error for the first exceeded cap, or nil. Workloads may call it during a

@@ -33,7 +33,7 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 func MovedGrid(e *Evidence) ui.Grid {
 	m := ui.Grid{Columns: ui.Columns("counter", "without", "with", "p")}
 	for _, x := range e.Moved {
-		m.Rows = append(m.Rows, []string{x.Name, fmt.Sprintf("%.4g", x.Without), fmt.Sprintf("%.4g", x.With), fmt.Sprintf("%.3f", x.P)})
+		m.Rows = append(m.Rows, []string{x.Name, unit.Digits(x.Without), unit.Digits(x.With), fmt.Sprintf("%.3f", x.P)})
 	}
 	return m
 }
@@ -62,18 +62,18 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	}
 	row("metric", "%s", e.Design.Metric.Name)
 	for _, g := range e.Guards {
-		row("guard rail", "%s: %s; %s, and at most %.4g %% worse is allowed", g.Name, g.State, g.Text(), 100*g.Most)
+		row("guard rail", "%s: %s; %s, and at most %s %% worse is allowed", g.Name, g.State, g.Text(), unit.Digits(100*g.Most))
 	}
 	for _, c := range e.Design.Caps {
-		row("cap", "%s: %.4g", c.Name, c.Most)
+		row("cap", "%s: %s", c.Name, unit.Digits(c.Most))
 	}
 	if c := e.Covariate; c != nil {
-		row("covariate", "%s: the metric follows its power %.2g; its own difference %s %%, p %.2g", c.Name, c.Slope, unit.SignedPercent(math.Expm1(c.Difference)), c.P)
+		row("covariate", "%s: the metric follows its power %s; its own difference %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
 	}
 	row("placebo", "%d of %d blocks", len(e.Placebo), e.Design.Placebo)
 	row("blocks", "%d of at most %d, %d winsorized", len(e.Blocks), e.Design.Most, e.Limited)
 	if e.NoiseKnown() {
-		row("noise of a block", "%.2g %%", 100*e.Noise)
+		row("noise of a block", "%s %%", unit.Digits(100*e.Noise))
 	} else {
 		row("noise of a block", "not known yet")
 	}
@@ -84,7 +84,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	}
 	row("ended by", "%s", ended)
 	if len(e.Blocks) > 0 {
-		row("second opinion", "sign flip p %.3g, drift %s %% a %s, autocorrelation %s", e.Second.SignFlip, unit.SignedPercent(e.Second.Drift), e.Design.Unit(), e.Second.Autocorrelation())
+		row("second opinion", "sign flip p %s, drift %s %% a %s, autocorrelation %s", unit.Digits(e.Second.SignFlip), unit.SignedPercent(e.Second.Drift), e.Design.Unit(), e.Second.Autocorrelation())
 	} else {
 		row("second opinion", "none: no block is complete")
 	}

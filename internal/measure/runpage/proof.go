@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/ui/page"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // tones are the colors of the verdicts; the words state the same.
@@ -163,16 +164,16 @@ func visits(p *page.Page, e *prove.Evidence) {
 		} else if v.Phase == prove.Blocks {
 			counted[v.Arm] = append(counted[v.Arm], value)
 		}
-		g.Rows = append(g.Rows, []string{strconv.Itoa(i + 1), string(v.Phase), strconv.Itoa(v.Block + 1), order.String(), side, amount(value, m.Unit), duration(v.TookS), counts})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(i + 1), string(v.Phase), strconv.Itoa(v.Block + 1), order.String(), side, amount(value, m.Unit), unit.FormatSeconds(v.TookS), counts})
 		if s := sides[v.Arm]; s != nil {
 			s.X, s.Y = append(s.X, float64(i+1)), append(s.Y, value)
 			s.Titles = append(s.Titles, fmt.Sprintf("run %d, %s: %s", i+1, side, amount(value, m.Unit)))
 			dropped[v.Arm] = append(dropped[v.Arm], v.Dropped)
 		}
 	}
-	c := page.XY{YName: label(m.Name, m.Unit), X: page.Linear(1, float64(len(all)), digits), Y: page.Linear(low, high, digits), HollowIs: "after a switch: does not count"}
+	c := page.XY{YName: label(m.Name, m.Unit), X: page.Linear(1, float64(len(all)), tick), Y: page.Linear(low, high, tick), HollowIs: "after a switch: does not count"}
 	if low > 0 && high > 5*low {
-		c.Y = page.Logarithmic(low, high, digits)
+		c.Y = page.Logarithmic(low, high, tick)
 	}
 	for _, arm := range []prove.Arm{prove.Without, prove.With} {
 		s := sides[arm]
@@ -225,7 +226,7 @@ func looks(p *page.Page, e *prove.Evidence, seen []prove.Verdict) {
 		low, high = min(low, line.Low[n-1]), max(high, line.High[n-1])
 	}
 	p.XY(page.XY{Text: page.Text{Title: "What was known after each block", About: "Effect in percent, plus is better. The interval is valid at every look, and contains the effect at all of them together. Blocks beyond the axis stand at its edge.", Values: g.Table("")},
-		YName: "effect", X: page.Linear(1, float64(n), digits), Y: page.Linear(low, high, percentTick), Series: []page.Series{line, blocks},
+		YName: "effect", X: page.Linear(1, float64(n), tick), Y: page.Linear(low, high, percentTick), Series: []page.Series{line, blocks},
 		Zone: [2]float64{-margin, margin}, ZoneIs: "effects that do not matter"})
 }
 

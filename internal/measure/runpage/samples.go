@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/stats"
@@ -41,11 +40,11 @@ func samples(p *page.Page, r *evidence.Run) error {
 			low, high, mid := slices.Min(s.Samples), slices.Max(s.Samples), stats.Median(s.Samples)
 			row[1] = amount(mid, s.Unit)
 			if len(s.Samples) > 1 && mid != 0 {
-				row[2] = fmt.Sprintf("%s to %s (%s %%)", digits(low), digits(high), plain((high-low)/math.Abs(mid)))
+				row[2] = fmt.Sprintf("%s to %s (%s %%)", unit.Digits(low), unit.Digits(high), plain((high-low)/math.Abs(mid)))
 			}
 			var each []string
 			for _, x := range s.Samples[:min(len(s.Samples), mostRows)] {
-				each = append(each, digits(x))
+				each = append(each, unit.Digits(x))
 			}
 			row[4] = strings.Join(each, ", ")
 		}
@@ -55,6 +54,9 @@ func samples(p *page.Page, r *evidence.Run) error {
 	p.Table(g.Table(""))
 	return nil
 }
+
+// tick formats a number on an axis, where neighbors may differ in a later digit.
+func tick(v float64) string { return unit.Decimals(v, 9) }
 
 // curve draws a curve; open points are doubtful.
 func curve(p *page.Page, c *evidence.Curve) {
@@ -74,7 +76,7 @@ func curve(p *page.Page, c *evidence.Curve) {
 				values[at[0]] = make([]string, len(c.Lines))
 				xs = append(xs, at[0])
 			}
-			text := digits(at[1])
+			text := unit.Digits(at[1])
 			if s.Hollow(j) {
 				text += " (" + l.Doubts[j] + ")"
 				chart.HollowIs = "doubtful"
@@ -82,7 +84,7 @@ func curve(p *page.Page, c *evidence.Curve) {
 			values[at[0]][i] = text
 			ys = append(ys, at[1])
 			s.X, s.Y = append(s.X, x(at[0])), append(s.Y, at[1])
-			s.Titles = append(s.Titles, fmt.Sprintf("%s, %s %s: %s", l.Name, c.X.Name, digits(at[0]), text))
+			s.Titles = append(s.Titles, fmt.Sprintf("%s, %s %s: %s", l.Name, c.X.Name, tick(at[0]), text))
 		}
 		chart.Series = append(chart.Series, s)
 	}
@@ -91,20 +93,20 @@ func curve(p *page.Page, c *evidence.Curve) {
 	}
 	slices.Sort(xs)
 	for _, at := range xs {
-		g.Rows = append(g.Rows, append([]string{digits(at)}, values[at]...))
+		g.Rows = append(g.Rows, append([]string{tick(at)}, values[at]...))
 	}
 	axis := func(scale evidence.Scale, low, high float64) page.Axis {
 		if scale == evidence.Log && low > 0 {
-			return page.Logarithmic(low, high, digits)
+			return page.Logarithmic(low, high, tick)
 		}
-		return page.Linear(low, high, digits)
+		return page.Linear(low, high, tick)
 	}
 	chart.X, chart.Y = axis(c.X.Scale, xs[0], xs[len(xs)-1]), axis(c.Y.Scale, slices.Min(ys), slices.Max(ys))
 	if c.X.Scale == evidence.Percentile {
 		chart.X = page.Axis{Min: x(xs[0]), Max: x(xs[len(xs)-1]), Log: true}
 		for _, v := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999} {
 			if x(v) >= chart.X.Min && x(v) <= chart.X.Max {
-				chart.X.Ticks = append(chart.X.Ticks, page.Tick{At: x(v), Text: digits(v)})
+				chart.X.Ticks = append(chart.X.Ticks, page.Tick{At: x(v), Text: tick(v)})
 			}
 		}
 	}
@@ -124,28 +126,11 @@ func label(name, unit string) string {
 func percent(ratio float64) float64 { return 100 * max(-1e6, min(1e6, ratio)) }
 
 // plain formats a ratio in percent without its sign.
-func plain(ratio float64) string { return strings.TrimLeft(signed(ratio), "+−") }
+func plain(ratio float64) string { return unit.Percent(math.Abs(percent(ratio)) / 100) }
 
-// signed formats a ratio in percent with its sign, with the digits that matter.
+// signed formats a ratio in percent with its sign.
 func signed(ratio float64) string {
-	p := percent(ratio)
-	digits := 1
-	switch {
-	case math.Abs(p) < 1e-9:
-		return "0"
-	case math.Abs(p) < 0.0995:
-		digits = 1 - int(math.Floor(math.Log10(math.Abs(p))))
-	case math.Abs(p) >= 99.95:
-		digits = 0
-	}
-	text := strconv.FormatFloat(math.Abs(p), 'f', digits, 64)
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		text = strconv.FormatFloat(n, 'f', -1, 64)
-	}
-	if p < 0 {
-		return "−" + text
-	}
-	return "+" + text
+	return strings.Replace(unit.SignedPercent(percent(ratio)/100), "-", "−", 1)
 }
 
 // amount formats a value with its unit for a reader.
@@ -153,28 +138,5 @@ func amount(v float64, u string) string {
 	if u == "bytes" && v >= 0 && v < 1<<63 {
 		return unit.Size(v).Human()
 	}
-	return strings.TrimSpace(digits(v) + " " + u)
-}
-
-// digits formats a number with four significant digits.
-func digits(v float64) string {
-	if a := math.Abs(v); a >= 1e15 || a > 0 && a < 1e-6 {
-		return strconv.FormatFloat(v, 'g', 4, 64)
-	}
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-	if math.Abs(v) >= 1e4 {
-		rounded = math.Round(v)
-	}
-	return strconv.FormatFloat(rounded, 'f', -1, 64)
-}
-
-func duration(s float64) string {
-	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < 10*time.Second:
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(100 * time.Millisecond).String()
+	return strings.TrimSpace(unit.Digits(v) + " " + u)
 }

@@ -201,11 +201,11 @@ func canonical(value string) string {
 	switch {
 	case !ok:
 	case unit == "":
-		return strconv.FormatFloat(n, 'g', -1, 64)
+		return strconv.FormatFloat(n, 'f', -1, 64)
 	default:
 		for _, units := range [][]measure{memoryUnits, timeUnits} {
 			if v, known := converted(n, unit, units, 1); known {
-				return strconv.FormatFloat(v, 'g', -1, 64) + " " + units[len(units)-1].name
+				return strconv.FormatFloat(v, 'f', -1, 64) + " " + units[len(units)-1].name
 			}
 		}
 	}

@@ -143,7 +143,7 @@ func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	case missed != nil:
 		return Fails, fmt.Sprintf("expected %s, and it was %s", missed.Gate, missed.Text), nil
 	}
-	return Fails, fmt.Sprintf("%.4g answers a second did not keep up", x.Whole.AnswerRate), nil
+	return Fails, unit.Digits(x.Whole.AnswerRate) + " answers a second did not keep up", nil
 }
 
 // blind returns why an observed server has no figures, or "".

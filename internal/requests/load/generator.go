@@ -60,7 +60,7 @@ func (c *course) generator(x *Result) {
 		g.CPUPerAnswerS = cpu / float64(answers)
 	}
 	if g.WaitedShare > 0 {
-		g.Texts = append(g.Texts, fmt.Sprintf("%.3g %% of the starts found all %d connections in use: their latency includes the wait, and the server never saw more at a time; raise --max-connections", 100*g.WaitedShare, c.plan.Connections))
+		g.Texts = append(g.Texts, fmt.Sprintf("%s %% of the starts found all %d connections in use: their latency includes the wait, and the server never saw more at a time; raise --max-connections", unit.Digits(100*g.WaitedShare), c.plan.Connections))
 	}
 	for _, probe := range c.probes {
 		to, err := netip.ParseAddrPort(probe.Address)
@@ -103,7 +103,7 @@ func (c *course) client(one *part) (client Client, limits []string) {
 	client.CPUWanted /= float64(max(1, n))
 	latency := t.Percentile(99)
 	if client.LateShare > lateShare && delay.P99S > lateMatters*latency {
-		limits = append(limits, fmt.Sprintf("%.3g %% of the requests were sent more than 1 ms late although a connection was free (p99 %s): this machine lacks processor time for the rate", 100*client.LateShare, unit.FormatSeconds(delay.P99S)))
+		limits = append(limits, fmt.Sprintf("%s %% of the requests were sent more than 1 ms late although a connection was free (p99 %s): this machine lacks processor time for the rate", unit.Digits(100*client.LateShare), unit.FormatSeconds(delay.P99S)))
 	}
 	switch {
 	case client.CPUShare > cpuShare:

@@ -12,7 +12,6 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/fleet"
-	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -316,8 +315,8 @@ func (f *Figures) errors() string {
 	if f.Errors == 0 {
 		return "no errors"
 	}
-	return ui.Digits(100*f.ErrorShare) + " % errors"
+	return unit.Digits(100*f.ErrorShare) + " % errors"
 }
 
-// answers formats a rate in answers a second.
-func answers(perS float64) string { return ui.Digits(perS) + " answers a second" }
+// answers formats a rate of answers.
+func answers(perS float64) string { return unit.Digits(perS) + " answers a second" }

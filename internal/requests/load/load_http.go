@@ -84,7 +84,7 @@ func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
 func loadKnee(s *ui.Screen, k *Knee) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "stage"}, {Head: "rate"}, {Head: "verdict"}, {Head: "why", Cut: true}}}
 	for i, stage := range k.Stages {
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, stage.Purpose), fmt.Sprintf("%.6g/s for %.3g s", stage.Rate, stage.ForS), string(stage.Verdict), stage.Why})
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%d %s", i+1, stage.Purpose), fmt.Sprintf("%s/s for %s s", unit.Digits(stage.Rate), unit.Digits(stage.ForS)), string(stage.Verdict), stage.Why})
 	}
 	g.Write(s)
 }
@@ -134,7 +134,7 @@ func loadStages(s *ui.Screen, x *Result) {
 		if rate == "" {
 			rate = fmt.Sprintf("%d connections", x.Connections)
 		}
-		g.Rows = append(g.Rows, []string{rate, ui.Digits(stage.AnswerRate) + "/s", ui.Digits(100*stage.ErrorShare) + " %",
+		g.Rows = append(g.Rows, []string{rate, unit.Digits(stage.AnswerRate) + "/s", unit.Digits(100*stage.ErrorShare) + " %",
 			unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P90S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.P99_9S), unit.FormatSecondsOf(l.N, l.MaxS)})
 	}
 	g.Write(s)
@@ -205,7 +205,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	if t := x.TLS; t != nil {
 		how := "resumption off"
 		if t.Resume {
-			how = fmt.Sprintf("%.3g %% resumed", 100*t.ResumedShare)
+			how = fmt.Sprintf("%s %% resumed", unit.Digits(100*t.ResumedShare))
 		}
 		row("TLS", "%d handshakes, %s", t.Handshakes, how)
 	}

@@ -53,7 +53,7 @@ func PrintLive(s *ui.Screen, l *Live) {
 		if longest > 0 {
 			bar = int(float64(room)*n.P99S/longest + 0.5)
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), fmt.Sprintf("%.4g", n.AnswerRate), fmt.Sprintf("%.3g %%", 100*n.ErrorShare), unit.FormatSecondsMeasured(n.P50S), unit.FormatSecondsMeasured(n.P99S), strings.Repeat("#", bar)})
+		g.Rows = append(g.Rows, []string{fmt.Sprintf("%.0f", n.At.Seconds()), unit.Digits(n.AnswerRate), unit.Digits(100*n.ErrorShare) + " %", unit.FormatSecondsMeasured(n.P50S), unit.FormatSecondsMeasured(n.P99S), strings.Repeat("#", bar)})
 	}
 	g.Write(s)
 	if len(l.Stages) > 0 {

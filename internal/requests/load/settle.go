@@ -97,13 +97,13 @@ func trend(x []float64) State {
 func (w *WarmUp) text(counts float64) string {
 	switch {
 	case w.State == Unsettled:
-		return fmt.Sprintf("still getting faster at the end (p50 %s at first, %s in the last %.3g s; only those count); measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), counts)
+		return fmt.Sprintf("still getting faster at the end (p50 %s at first, %s in the last %s s; only those count); measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), unit.Digits(counts))
 	case w.State == Worsening && w.LeftOutS == 0:
 		return "still getting slower at the end"
 	case w.LeftOutS > 0 && w.State == Worsening:
-		return fmt.Sprintf("the first %.3g s are left out (p50 %s, then %s); afterwards still getting slower at the end", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
+		return fmt.Sprintf("the first %s s are left out (p50 %s, then %s); afterwards still getting slower at the end", unit.Digits(w.LeftOutS), unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
 	case w.LeftOutS > 0:
-		return fmt.Sprintf("the first %.3g s are left out: p50 %s, then %s", w.LeftOutS, unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
+		return fmt.Sprintf("the first %s s are left out: p50 %s, then %s", unit.Digits(w.LeftOutS), unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS))
 	case w.State == Unknown:
 		return "unknown whether the server was warm; at least 10 s at a steady rate are needed"
 	}

@@ -36,7 +36,7 @@ func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	fmt.Fprintln(s.Out)
 	WriteKeyed(s, comparedGroups(c, rows[0]))
 	if n := len(c.Groups) + c.More - rows[0]; n > 0 {
-		sentences(s, fmt.Sprintf("not shown: %s of %d; --top 0 shows all groups, --wide all columns", text.Thousands(uint64(n)), len(c.Groups)+c.More))
+		sentences(s, fmt.Sprintf("not shown: %s of %d; --top 0 shows all groups, --wide all columns", unit.Thousands(uint64(n)), len(c.Groups)+c.More))
 	}
 	_, _ = tail.WriteTo(s.Out)
 	for _, n := range notes {
@@ -96,7 +96,7 @@ func changed(h *ui.Headline, x *Change) string {
 		if p >= 0 {
 			sign = "+"
 		}
-		return h.Value(name, p, sign+ui.Digits(math.Round(10*p)/10)+" %")
+		return h.Value(name, p, sign+unit.Digits(math.Round(10*p)/10)+" %")
 	}
 	interval := fmt.Sprintf("%s (95 %% confidence interval %s to %s)", percent("change_percent", *x.Ratio), percent("change_low_percent", *x.Low), percent("change_high_percent", *x.High))
 	means := fmt.Sprintf("the mean of all requests went from %s to %s, %s", h.Value("before_mean_s", *x.Before.MeanS, unit.FormatSeconds(*x.Before.MeanS)),
@@ -138,7 +138,7 @@ func comparedGroups(c *Comparison, most int) ui.Grid {
 		}
 		both(func(g *Group) string { return text.SecondsOrDash(g.MeanS) })
 		both(func(g *Group) string { return g.quantile("p99") })
-		both(func(g *Group) string { return text.Thousands(g.Count) })
+		both(func(g *Group) string { return unit.Thousands(g.Count) })
 		both((*Group).share)
 		g.Rows = append(g.Rows, row)
 	}
@@ -178,7 +178,7 @@ func comparedLogs(c *Comparison, all bool) ui.Grid {
 			}
 			n, over := "", ""
 			if i == 0 {
-				n, over = text.Thousands(side.Requests), unit.FormatSeconds(side.SpanS)
+				n, over = unit.Thousands(side.Requests), unit.FormatSeconds(side.SpanS)
 			}
 			g.Rows = append(g.Rows, []string{side.name + ": " + l.Path, n, over, l.format("; ")})
 		}

@@ -26,9 +26,9 @@ func figures(r *Report) []figure {
 	wide := func(head string) ui.Column { return ui.Column{Head: head, Right: true, Wide: true} }
 	optional := func(head string) ui.Column { return ui.Column{Head: head, Right: true, Optional: true} }
 	out := []figure{
-		{right("requests"), func(g *Group) string { return text.Thousands(g.Count) }},
+		{right("requests"), func(g *Group) string { return unit.Thousands(g.Count) }},
 		{ui.Column{Head: "per second", Right: true, Wide: r.All.MeanS != nil}, rate},
-		{right("errors"), func(g *Group) string { return text.Thousands(uint64(g.Errors)) }},
+		{right("errors"), func(g *Group) string { return unit.Thousands(uint64(g.Errors)) }},
 	}
 	if r.All.MeanS == nil {
 		return out
@@ -150,7 +150,7 @@ func rate(g *Group) string {
 	if g.RatePerS == nil {
 		return "-"
 	}
-	return ui.Digits(*g.RatePerS)
+	return unit.Digits(*g.RatePerS)
 }
 
 // share formats the group's share of the total time, or "-".

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -55,7 +54,7 @@ func behind(parts ...string) (out string) {
 func wentTo(h *ui.Headline, g *Group) string {
 	count := h.Count("went_to_requests", int(g.Count), "request")
 	if g.Untimed > 0 {
-		count += fmt.Sprintf(", the %s with a duration", text.Thousands(g.Count-uint64(g.Untimed)))
+		count += fmt.Sprintf(", the %s with a duration", unit.Thousands(g.Count-uint64(g.Untimed)))
 	}
 	return fmt.Sprintf("%s of the time, %s, went to %s: %s of %s%s",
 		h.Value("went_to_share_percent", 100**g.Share, wholePercent(*g.Share)), h.Value("went_to_total_s", g.TotalS, unit.FormatSeconds(g.TotalS)), keyed(g.Key),

@@ -43,7 +43,7 @@ func Page(s *ui.Screen, r *Report) {
 		p.Heading("by " + strings.Join(r.By[i].By, " and "))
 		p.Table(g.Table(""))
 		if n := r.By[i].Groups - len(r.By[i].Top); n > 0 {
-			p.Line(fmt.Sprintf("%s of %s groups are not shown; --top 0 shows all.", text.Thousands(uint64(n)), text.Thousands(uint64(r.By[i].Groups))))
+			p.Line(fmt.Sprintf("%s of %s groups are not shown; --top 0 shows all.", unit.Thousands(uint64(n)), unit.Thousands(uint64(r.By[i].Groups))))
 		}
 	}
 	if len(r.Hours) > 1 {
@@ -149,7 +149,7 @@ func (c *columns) quantiles(p *page.Page) {
 			series[k].X, series[k].Y = append(series[k].X, (c.edges[i]+c.edges[i+1])/2), append(series[k].Y, v)
 		}
 		if s != nil {
-			values.Rows = append(values.Rows, []string{c.at(i), text.Thousands(s.requests()), seconds(q[0] / 1e6), seconds(q[1] / 1e6)})
+			values.Rows = append(values.Rows, []string{c.at(i), unit.Thousands(s.requests()), seconds(q[0] / 1e6), seconds(q[1] / 1e6)})
 		}
 	}
 	if math.IsInf(low, 1) {
@@ -222,7 +222,7 @@ func (c *columns) heat(p *page.Page) {
 		}
 		row := []string{c.at(i)}
 		for _, n := range column {
-			row = append(row, text.Thousands(uint64(n)))
+			row = append(row, unit.Thousands(uint64(n)))
 		}
 		values.Rows = append(values.Rows, row)
 		h.Of = append(h.Of, column)
@@ -246,12 +246,12 @@ func (c *columns) histogram(p *page.Page) {
 	values := page.Table{Columns: []page.Column{{Head: "from", Right: true}, {Head: "to", Right: true}, {Head: "requests", Right: true}, {Head: "share", Right: true}}}
 	var titles []string
 	for i, n := range of {
-		row := []string{unit.FormatSeconds(edges[i]), unit.FormatSeconds(edges[i+1]), text.Thousands(uint64(n)), page.Percent(n / sum)}
+		row := []string{unit.FormatSeconds(edges[i]), unit.FormatSeconds(edges[i+1]), unit.Thousands(uint64(n)), page.Percent(n / sum)}
 		values.Rows = append(values.Rows, row)
 		titles = append(titles, fmt.Sprintf("%s to %s: %s, %s", row[0], row[1], text.CountPlural(uint64(n), "request", "requests"), row[3]))
 	}
 	p.Bars(page.Bars{Text: page.Text{Title: "Distribution of latency", About: "How many requests took how long; the classes are ten to a factor of ten.", Values: values},
-		YName: "requests", X: axisOf(edges), Edges: edges, Parts: []page.Part{{Name: "requests", Of: of}}, Titles: titles, Format: ui.Digits})
+		YName: "requests", X: axisOf(edges), Edges: edges, Parts: []page.Part{{Name: "requests", Of: of}}, Titles: titles, Format: unit.Digits})
 }
 
 // classNames holds the names and colors of the status classes, by hundreds.
@@ -272,11 +272,11 @@ func (c *columns) errors(p *page.Page) {
 		parts[0].Of, parts[1].Of = append(parts[0].Of, float64(s.classes[5])), append(parts[1].Of, float64(s.classes[4]))
 		titles = append(titles, fmt.Sprintf("%s: %d with 5xx, %d with 4xx, of %s", c.at(i), s.classes[5], s.classes[4], text.CountPlural(s.requests(), "request", "requests")))
 		if s.classes[4]+s.classes[5] > 0 {
-			values.Rows = append(values.Rows, []string{c.at(i), text.Thousands(s.requests()), text.Thousands(s.classes[5]), text.Thousands(s.classes[4])})
+			values.Rows = append(values.Rows, []string{c.at(i), unit.Thousands(s.requests()), unit.Thousands(s.classes[5]), unit.Thousands(s.classes[4])})
 		}
 	}
 	p.Bars(page.Bars{Text: page.Text{Title: "Errors over time", About: "Requests that were answered with 5xx (errors of the server) and 4xx (of the client). " + c.about(), Values: values},
-		YName: "requests", X: c.x, Edges: c.edges, Parts: parts, Titles: titles, Format: ui.Digits})
+		YName: "requests", X: c.x, Edges: c.edges, Parts: parts, Titles: titles, Format: unit.Digits})
 }
 
 func (c *columns) statuses(p *page.Page) {
@@ -291,7 +291,7 @@ func (c *columns) statuses(p *page.Page) {
 		part := classNames[k]
 		part.Of = []float64{float64(n)}
 		parts = append(parts, part)
-		values.Rows = append(values.Rows, []string{part.Name, text.Thousands(n), page.Percent(float64(n) / sum)})
+		values.Rows = append(values.Rows, []string{part.Name, unit.Thousands(n), page.Percent(float64(n) / sum)})
 	}
 	p.Shares(page.Text{Title: "Status classes", About: "Shares of all requests by the hundreds of their status.", Values: values}, parts)
 }
@@ -323,7 +323,7 @@ func busyChart(p *page.Page, r *Report) {
 	}
 	p.Heading("requests in progress")
 	p.XY(page.XY{Text: page.Text{Title: "Requests in progress", About: fmt.Sprintf("Means over %s; of each interval of the chart the busiest.", unit.FormatSeconds(r.Busy.MinuteS)), Values: values},
-		YName: "requests", X: page.Time(first, first.Add(time.Duration(n)*width)), Y: page.Linear(0, most, ui.Digits), Series: []page.Series{busy}})
+		YName: "requests", X: page.Time(first, first.Add(time.Duration(n)*width)), Y: page.Linear(0, most, unit.Digits), Series: []page.Series{busy}})
 }
 
 // ComparisonPage prints a comparison as a page.
@@ -356,7 +356,10 @@ func signedTick(v float64) string {
 	if v == 0 {
 		return "0 %"
 	}
-	return fmt.Sprintf("%+g %%", v)
+	if v > 0 {
+		return "+" + unit.Digits(v) + " %"
+	}
+	return unit.Digits(v) + " %"
 }
 
 // mostChanges is the maximum number of groups in the chart of a comparison.

@@ -90,7 +90,7 @@ func notes(r *Report, examples int) (out []string) {
 	}
 	for _, l := range r.Logs {
 		if l.ZeroBytes > 0 {
-			say("%s: skipped %s zero bytes: the log was truncated while its server kept writing, or padded", l.Path, text.Thousands(uint64(l.ZeroBytes)))
+			say("%s: skipped %s zero bytes: the log was truncated while its server kept writing, or padded", l.Path, unit.Thousands(uint64(l.ZeroBytes)))
 		}
 	}
 	if r.OtherLines > 0 {

@@ -114,7 +114,7 @@ func printLeft(s *ui.Screen, r *Report, rows []int) {
 	var left []string
 	for i := range r.By {
 		if n := r.By[i].Groups - rows[i]; n > 0 {
-			left = append(left, fmt.Sprintf("%s of %s by %s", text.Thousands(uint64(n)), text.Thousands(uint64(r.By[i].Groups)), strings.Join(r.By[i].By, ", ")))
+			left = append(left, fmt.Sprintf("%s of %s by %s", unit.Thousands(uint64(n)), unit.Thousands(uint64(r.By[i].Groups)), strings.Join(r.By[i].By, ", ")))
 		}
 	}
 	if len(left) > 0 {
@@ -169,7 +169,7 @@ func printIncomplete(s *ui.Screen, incomplete []string) {
 func printBusy(s *ui.Screen, r *Report) {
 	var out []string
 	if b := r.Busy; b.Minute != nil {
-		arrived := text.Thousands(b.Minute.Requests) + " arrived"
+		arrived := unit.Thousands(b.Minute.Requests) + " arrived"
 		if r.All.MeanS != nil {
 			line := fmt.Sprintf("Requests in progress: %s on average", decimal(b.Mean))
 			if b.MostAt != nil {
@@ -187,7 +187,7 @@ func printBusy(s *ui.Screen, r *Report) {
 				h = &r.Hours[i]
 			}
 		}
-		line := fmt.Sprintf("busiest hour of %s (--wide): %s", text.Thousands(uint64(len(r.Hours))), text.CountPlural(h.Count, "request", "requests"))
+		line := fmt.Sprintf("busiest hour of %s (--wide): %s", unit.Thousands(uint64(len(r.Hours))), text.CountPlural(h.Count, "request", "requests"))
 		if h.Share != nil {
 			line += ", " + h.share() + " of the time"
 		}
@@ -207,7 +207,7 @@ func decimal(v float64) string {
 	if v >= 0.05 && v < 100 {
 		return fmt.Sprintf("%.1f", v)
 	}
-	return ui.Digits(v)
+	return unit.Digits(v)
 }
 
 // period names the length of an interval, given in seconds.

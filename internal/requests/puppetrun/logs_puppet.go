@@ -51,7 +51,7 @@ func Print(s *ui.Screen, r *Runs, all bool) {
 		t.Rows = t.Rows[:rows[i]]
 		logs.WriteKeyed(s, t.Grid)
 		if n := t.all - rows[i]; n > 0 {
-			left = append(left, fmt.Sprintf("%s of %s by %s", text.Thousands(uint64(n)), text.Thousands(uint64(t.all)), t.Columns[0].Head))
+			left = append(left, fmt.Sprintf("%s of %s by %s", unit.Thousands(uint64(n)), unit.Thousands(uint64(t.all)), t.Columns[0].Head))
 		}
 	}
 	if len(left) > 0 {
@@ -102,7 +102,7 @@ func tables(r *Runs) (out []puppetTable) {
 	add("stage", stages, 0, nil, nothing)
 	add("type", r.Types, 0, nil, nothing)
 	add("resource", r.Resources, r.ResourceNames, []ui.Column{right("failed"), right("changed")}, func(m *Measured) []string {
-		return []string{text.Thousands(m.Failed), text.Thousands(m.Changed)}
+		return []string{unit.Thousands(m.Failed), unit.Thousands(m.Changed)}
 	})
 	if len(r.ByNode) > 0 {
 		out = append(out, puppetTable{nodes(r), r.Nodes})
@@ -220,7 +220,7 @@ func puppetNotes(r *Runs) (out []string) {
 func measuredRow(m *Measured) []string {
 	share := "-"
 	if m.Share != nil {
-		share = ui.Digits(math.Round(1000**m.Share)/10) + " %"
+		share = unit.Digits(math.Round(1000**m.Share)/10) + " %"
 	}
 	return []string{text.EscapeControls(m.Name), fmt.Sprint(m.Count), unit.FormatSeconds(m.TotalS), share, text.SecondsOrDash(m.MeanS), text.SecondsOrDash(m.P50S), text.SecondsOrDash(m.P90S), text.SecondsOrDash(m.P99S), text.SecondsOrDash(m.MaxS), m.SlowestOn}
 }

@@ -124,7 +124,7 @@ func (p *servedPart) take() {
 	}
 }
 
-// Uncertainty of a log's seconds and a file name's minutes, in microseconds
+// Uncertainty of a log's seconds and a file name's minutes, in microseconds.
 const (
 	second = 1e6
 	minute = 60 * second

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Column is a column of a table.
@@ -177,5 +179,5 @@ func sortKey(s string) string {
 	if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "−") {
 		sum = -sum
 	}
-	return strconv.FormatFloat(sum, 'g', 12, 64)
+	return unit.Exact(sum)
 }

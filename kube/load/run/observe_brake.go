@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/cluster"
 )
 
@@ -170,7 +171,7 @@ func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
 		}
 		switch {
 		case x.slow >= 2:
-			b.act("etcd (%s): p99 of writing its log to the disk is %.2g s > %g s, for %s", m.Name, since.FsyncP99S, fsyncLimitS, 2*brakeEvery)
+			b.act("etcd (%s): p99 of writing its log to the disk is %s s > %s s, for %s", m.Name, unit.Digits(since.FsyncP99S), unit.Digits(fsyncLimitS), 2*brakeEvery)
 		case !now.leader:
 			b.act("etcd (%s) has no leader", m.Name)
 		case since.LeaderChanges > 0:
@@ -209,7 +210,7 @@ func (b *Brake) lookAtMetrics(ctx context.Context, l *looking) {
 		l.slow = 0
 	}
 	if l.slow >= 2 {
-		b.act("API server calls to etcd: p99 is %.2g s > %g s, for %s", p99, etcdLimitS, 2*brakeEvery)
+		b.act("API server calls to etcd: p99 is %s s > %s s, for %s", unit.Digits(p99), unit.Digits(etcdLimitS), 2*brakeEvery)
 	}
 	if b.QuotaBytes > 0 && !l.quotaKnown() && now.DatabaseBytes > QuotaShare*float64(b.QuotaBytes) {
 		b.act("etcd's database has %.0f MiB, more than %.0f %% of its quota of %d MiB (--etcd-quota)", now.DatabaseBytes/(1<<20), 100*QuotaShare, b.QuotaBytes>>20)

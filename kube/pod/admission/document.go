@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Schema is the schema of a prediction's document.
@@ -245,7 +247,7 @@ func (p *Prediction) note() {
 	}
 	for _, al := range p.Outcomes[0].alignments() {
 		if al.Combinations > slowMerge {
-			say("the kubelet checks %.3g combinations of hints one by one; this takes long, and other pods wait", al.Combinations)
+			say("the kubelet checks %s combinations of hints one by one; this takes long, and other pods wait", unit.Digits(al.Combinations))
 			break
 		}
 	}

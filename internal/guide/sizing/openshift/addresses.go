@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/guide/sizing/server"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // smallestServices is the prefix of the smallest service network that has a tenth address, which
@@ -56,7 +57,7 @@ func (p *plan) addresses() error {
 	if p.hostPrefix == 0 {
 		p.hostPrefix = longest
 	} else if sizing.Power(32-p.hostPrefix) < float64(wanted+reserved) {
-		return sizing.Instead("host-prefix", longest, "%d has %g addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, max(0, sizing.Power(32-p.hostPrefix)-float64(reserved)), wanted, why, longest)
+		return sizing.Instead("host-prefix", longest, "%d has %s addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, unit.Digits(max(0, sizing.Power(32-p.hostPrefix)-float64(reserved))), wanted, why, longest)
 	}
 	sources, err := p.clusterNetwork(reserved)
 	if err != nil {
@@ -95,7 +96,7 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 		if _, err := p.clusterNetwork(reserved); err != nil {
 			return nil, err
 		}
-		return nil, sizing.Instead("cluster-cidr", p.w.ClusterCIDR, "%s with host prefix %d has parts for %g nodes, not %d: use a network of /%d or larger", asked, p.hostPrefix, max(0, sizing.Power(p.hostPrefix-asked.Bits())), p.nodes, max(shortest, 0))
+		return nil, sizing.Instead("cluster-cidr", p.w.ClusterCIDR, "%s with host prefix %d has parts for %s nodes, not %d: use a network of /%d or larger", asked, p.hostPrefix, unit.Digits(max(0, sizing.Power(p.hostPrefix-asked.Bits()))), p.nodes, max(shortest, 0))
 	}
 	var known []string
 	for i, key := range e.Keys() {
@@ -190,7 +191,7 @@ func (p *plan) otherNetworks() error {
 	}
 	machines := sizing.Power(32-p.w.MachineCIDR.Bits()) - 2
 	if float64(p.nodes) > machines {
-		return all.elsewhere(all.of("machine-cidr", p.nodes+2), "%s has addresses for %g machines, not %d", p.w.MachineCIDR, max(machines, 0), p.nodes)
+		return all.elsewhere(all.of("machine-cidr", p.nodes+2), "%s has addresses for %s machines, not %d", p.w.MachineCIDR, unit.Digits(max(machines, 0)), p.nodes)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
 	if p.w.ServiceCIDR.Bits() > smallestServices {
@@ -198,10 +199,10 @@ func (p *plan) otherNetworks() error {
 	}
 	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
 	if p.w.given("service-cidr") && *p.w.Objects["services"] == 0 {
-		p.Note("%s has addresses for %g services, the cluster's own included, and cannot be changed after the installation; --services N checks it for N services", p.w.ServiceCIDR, services)
+		p.Note("%s has addresses for %s services, the cluster's own included, and cannot be changed after the installation; --services N checks it for N services", p.w.ServiceCIDR, unit.Digits(services))
 	}
 	if n := *p.w.Objects["services"]; float64(n) > services {
-		return all.elsewhere(all.of("service-cidr", n+2), "%s has addresses for %g services, not %d", p.w.ServiceCIDR, max(services, 0), n)
+		return all.elsewhere(all.of("service-cidr", n+2), "%s has addresses for %s services, not %d", p.w.ServiceCIDR, unit.Digits(max(services, 0)), n)
 	}
 	p.Max(sizing.Limit{Name: "addresses of the service network", Maximum: services, Wanted: float64(*p.w.Objects["services"]), Why: p.w.ServiceCIDR.String()})
 	return nil

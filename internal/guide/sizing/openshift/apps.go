@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 type row = rule.Row
@@ -137,9 +138,9 @@ func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory 
 func (p *plan) appNodes() ([]need, error) {
 	c, reserved := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
 	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: fmt.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
-	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%g GiB, less what the node reserves%s", p.w.nodeGiB(), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%s GiB, less what the node reserves%s", unit.Digits(p.w.nodeGiB()), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
-		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %d cores and %g GiB has no room for pods", p.w.NodeCores, p.w.nodeGiB())
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %d cores and %s GiB has no room for pods", p.w.NodeCores, unit.Digits(p.w.nodeGiB()))
 	}
 	if p.apps == nil {
 		return nil, nil
@@ -147,19 +148,19 @@ func (p *plan) appNodes() ([]need, error) {
 	a := p.apps
 	switch {
 	case a.mostCores > c.cores:
-		return nil, sizing.OtherOptions("node-cores", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %g cores, and a node of %d has %g for pods: it would stay pending", a.largestByCores, a.mostCores, p.w.NodeCores, c.cores)
+		return nil, sizing.OtherOptions("node-cores", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %s cores, and a node of %d has %s for pods: it would stay pending", a.largestByCores, unit.Digits(a.mostCores), p.w.NodeCores, unit.Digits(c.cores))
 	case a.mostMemory > c.memory:
-		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %g GiB, and a node of %g GiB has %g for pods: it would stay pending", a.largestByMemory, sizing.GiB(a.mostMemory), p.w.nodeGiB(), sizing.GiB(c.memory))
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %s GiB, and a node of %s GiB has %s for pods: it would stay pending", a.largestByMemory, unit.Digits(sizing.GiB(a.mostMemory)), unit.Digits(p.w.nodeGiB()), unit.Digits(sizing.GiB(c.memory)))
 	}
 	byCores, byMemory := a.nodes(c, p.w.Overcommit)
 	bare, _ := a.nodes(capacity{float64(p.w.NodeCores), float64(p.w.NodeRAM)}, p.w.Overcommit)
-	how := fmt.Sprintf("%g cores of applications, %g on a node", sizing.Round(a.cores), c.cores)
+	how := fmt.Sprintf("%s cores of applications, %s on a node", unit.Digits(sizing.Round(a.cores)), unit.Digits(c.cores))
 	if p.w.Overcommit > 0 {
-		how += fmt.Sprintf(", overcommitted by %g %%", p.w.Overcommit)
+		how += fmt.Sprintf(", overcommitted by %s %%", unit.Digits(p.w.Overcommit))
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "for_cores", Value: byCores, Unit: "nodes", Why: how, Sources: reserved,
 		Also: []sizing.Figure{{Value: bare, Unit: "nodes", What: "without the half core of each node, as the source has it"}}})
-	p.Add(sizing.Value{Group: "nodes", Name: "for_memory", Value: byMemory, Unit: "nodes", Why: fmt.Sprintf("%g GiB of applications, %g on a node", sizing.GiB(a.memory), sizing.GiB(c.memory)), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "for_memory", Value: byMemory, Unit: "nodes", Why: fmt.Sprintf("%s GiB of applications, %s on a node", unit.Digits(sizing.GiB(a.memory)), unit.Digits(sizing.GiB(c.memory))), Sources: reserved})
 	p.nodeTypes()
 	p.Note("the nodes for applications are those by the sum of the requests: pods that do not fill a node to the last core need a few more")
 	return []need{{byCores, how}, {byMemory, "the memory of the applications"}}, nil
@@ -178,14 +179,14 @@ func (p *plan) nodeTypes() {
 		byCores, byMemory := a.nodes(c, p.w.Overcommit)
 		v := sizing.Value{
 			Group: "node types", Name: key, Value: max(byCores, byMemory), Unit: "nodes", Sources: e.Sources,
-			Why: fmt.Sprintf("of %g cores and %g GiB: %d for the cores, %d for the memory, with what each reserves", cores, ram, byCores, byMemory),
+			Why: fmt.Sprintf("of %s cores and %s GiB: %d for the cores, %d for the memory, with what each reserves", unit.Digits(cores), unit.Digits(ram), byCores, byMemory),
 		}
 		// The source's own numbers apply to its own example only.
 		if sizing.Round(a.cores) == 550 && sizing.GB(a.memory) == 450 {
 			total := quantity * cores
 			v.Also = []sizing.Figure{{Value: quantity, Unit: "nodes", What: fmt.Sprintf(
-				"the source's: %g cores, so that the requests are %.1f %% above the capacity (%.1f %% of the demand is missing); with half a core reserved on each, %g cores and %.1f %%",
-				total, 100*(a.cores/total-1), 100*(1-total/a.cores), quantity*c.cores, 100*(a.cores/(quantity*c.cores)-1))}}
+				"the source's: %s cores, so that the requests are %.1f %% above the capacity (%.1f %% of the demand is missing); with half a core reserved on each, %s cores and %.1f %%",
+				unit.Digits(total), 100*(a.cores/total-1), 100*(1-total/a.cores), unit.Digits(quantity*c.cores), 100*(a.cores/(quantity*c.cores)-1))}}
 		}
 		p.Add(v)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/guide/sizing/server"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // maximums compares the request with the tested maximums of the version.
@@ -30,7 +31,7 @@ func (p *plan) maximums() error {
 	slices.SortStableFunc(p.Limits, func(a, b sizing.Limit) int { return cmp.Compare(b.UsedPercent, a.UsedPercent) })
 	for _, l := range p.Limits {
 		if l.Over {
-			p.Note("%s is exceeded: %g of %g. That was not tested; it may still work", l.Name, l.Wanted, l.Maximum)
+			p.Note("%s is exceeded: %s of %s. That was not tested; it may still work", l.Name, unit.Digits(l.Wanted), unit.Digits(l.Maximum))
 		}
 	}
 	return nil
@@ -42,7 +43,7 @@ func (p *plan) installation() error {
 	batch, least := int(node.Number("scale_up_max", "value")), int(node.Number("scale_up_min", "value"))
 	releases := p.Newest("openshift-releases")
 	first := min(p.workers, batch)
-	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %g GiB.", p.Version, p.w.NodeCores, p.w.nodeGiB())
+	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %s GiB.", p.Version, p.w.NodeCores, unit.Digits(p.w.nodeGiB()))
 	if cores, ram := p.Value("control plane", "cores"), p.Value("control plane", "ram"); cores != nil && ram != nil {
 		comment += fmt.Sprintf("\nEach node of the control plane: %v cores, %v GiB; not to be changed later.", cores.Value, ram.Value)
 	}

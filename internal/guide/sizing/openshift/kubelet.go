@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // kubelets decides the workers' kubelet settings that differ from the defaults.
@@ -41,7 +42,7 @@ func (p *plan) kubelets() error {
 	}
 	qps, burst = cmp.Or(float64(p.w.QPS), qps), cmp.Or(float64(p.w.Burst), burst)
 	if burst < qps {
-		return sizing.Instead("kube-api-burst", qps, "%g is less than the %g requests a second", burst, qps)
+		return sizing.Instead("kube-api-burst", qps, "%s is less than the %s requests a second", unit.Digits(burst), unit.Digits(qps))
 	}
 	if p.w.CPUManager == "static" {
 		pool, name, policy, period = "cpumanager-enabled", "cpumanager-enabled", "static", "5s"
@@ -65,7 +66,7 @@ func (p *plan) kubelets() error {
 		return err
 	}
 	rounds := float64(sizing.Ceil(float64(p.workers), float64(p.w.MaxUnavailable)))
-	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%s, %d at a time, %g to %g s each, as three take 10 to 15 minutes", text.Count(p.workers, "worker"), p.w.MaxUnavailable, low, high), Sources: e.Sources,
+	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%s, %d at a time, %s to %s s each, as three take 10 to 15 minutes", text.Count(p.workers, "worker"), p.w.MaxUnavailable, unit.Digits(low), unit.Digits(high)), Sources: e.Sources,
 		Also: []sizing.Figure{{Value: rounds * low, Unit: "s", What: "at least"}}})
 	type setting struct {
 		Key   string

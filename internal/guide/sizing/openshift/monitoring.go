@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // safety is the margin in the source's figures. It is added to a measured figure too (OpenShift
@@ -32,7 +33,7 @@ func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
 		r := &e.Rows[i]
 		if e.Number(r.Key, "nodes") >= nodes && e.Number(r.Key, "pods") >= pods {
 			d.perDay, d.ram = e.Number(r.Key, "per_day"), e.Number(r.Key, "ram")
-			d.why = fmt.Sprintf("for %g nodes and %g pods", e.Number(r.Key, "nodes"), e.Number(r.Key, "pods"))
+			d.why = fmt.Sprintf("for %s nodes and %s pods", unit.Digits(e.Number(r.Key, "nodes")), unit.Digits(e.Number(r.Key, "pods")))
 			return d, r
 		}
 	}
@@ -42,7 +43,7 @@ func byTable(e *sizing.Edition, nodes, pods float64) (d demand, row *rule.Row) {
 	steps := (factor - 1) * e.Number(last.Key, "nodes") / (e.Number(last.Key, "nodes") - e.Number(before, "nodes"))
 	d.perDay = e.Number(last.Key, "per_day") * factor
 	d.ram = e.Number(last.Key, "ram") + slope*steps
-	d.why = fmt.Sprintf("extrapolated linearly from the table, whose last row is %g nodes and %g pods", e.Number(last.Key, "nodes"), e.Number(last.Key, "pods"))
+	d.why = fmt.Sprintf("extrapolated linearly from the table, whose last row is %s nodes and %s pods", unit.Digits(e.Number(last.Key, "nodes")), unit.Digits(e.Number(last.Key, "pods")))
 	return d, nil
 }
 
@@ -105,9 +106,9 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 	add("scale", scale, "", how)
 	keep := time.Duration(p.retention) * 24 * time.Hour
 	storage := u.Disk(keep) * scale * safety / 1e9
-	add("storage", storage, "GB", fmt.Sprintf("%d days x %.4g samples/s x %.3g bytes x %.3g, and 20 %% for safety", p.retention, u.SamplesPerSecond, u.BytesPerSample, scale))
+	add("storage", storage, "GB", fmt.Sprintf("%d days x %s samples/s x %s bytes x %s, and 20 %% for safety", p.retention, unit.Digits(u.SamplesPerSecond), unit.Digits(u.BytesPerSample), unit.Digits(scale)))
 	if u.Resident > 0 {
-		add("ram", u.Resident*scale*safety/(1<<30), "GiB", fmt.Sprintf("%.4g GiB of the process now x %.3g, and 20 %% for safety", u.Resident/(1<<30), scale))
+		add("ram", u.Resident*scale*safety/(1<<30), "GiB", fmt.Sprintf("%s GiB of the process now x %s, and 20 %% for safety", unit.Digits(u.Resident/(1<<30)), unit.Digits(scale)))
 	}
 	if u.Retention != "" {
 		p.Note("the Prometheus at %s keeps samples for %s", p.w.Prometheus, u.Retention)
@@ -125,10 +126,10 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 func (p *plan) scale(u *Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {
-		factor, how = float64(p.nodes)/u.Nodes, fmt.Sprintf("%d nodes, and %g there", p.nodes, u.Nodes)
+		factor, how = float64(p.nodes)/u.Nodes, fmt.Sprintf("%d nodes, and %s there", p.nodes, unit.Digits(u.Nodes))
 	}
 	if f := float64(p.pods) / max(u.Pods, 1); u.Pods > 0 && f > factor {
-		factor, how = f, fmt.Sprintf("%d pods, and %g there", p.pods, u.Pods)
+		factor, how = f, fmt.Sprintf("%d pods, and %s there", p.pods, unit.Digits(u.Pods))
 	}
 	if factor == 0 {
 		return 1, "not scaled: no cluster metrics (kube_node_info, kube_pod_info)"

@@ -216,13 +216,13 @@ func TestReasons(t *testing.T) {
 	f := sizing.Figures(t)
 	for _, tt := range []struct{ said, value, want string }{
 		{"version=4.4 pods=6000 nodes=20", "network/host_prefix", "300 pods of users, up to 15 of the system and 3 addresses for the node itself"},
-		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6000 pods on 20 nodes are 300 on each, and 15 of the system"},
+		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6,000 pods on 20 nodes are 300 on each, and 15 of the system"},
 		{"version=4.4 pods=2200 pods-per-node=500", "network/host_prefix", "500 pods, up to 15 of the system in addition if all of those are of users, and 3 addresses for the node itself"},
 		{"version=4.4 pods=2200 pods-per-node=500", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods, not 500: the source raises it if CPU and memory are free, and gives no number"},
 		{"nodes=3", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods"},
 		{"nodes=3", "nodes/workers", "as asked"},
 		{"nodes=1", "nodes/workers", "as asked; a new cluster has two routers, and the second one waits for the infrastructure nodes"},
-		{"nodes=20 pods=2200", "nodes/workers", "as asked; 10 would suffice for 2200 pods, 235 on a node in addition to 15 of the system"},
+		{"nodes=20 pods=2200", "nodes/workers", "as asked; 10 would suffice for 2,200 pods, 235 on a node in addition to 15 of the system"},
 		{"nodes=3 request-rate=1000 close=true", "routers/requests", "of one router with 4 vCPU and pages of 1 kB; TLS: edge; behind a load balancer's service; a connection per request"},
 	} {
 		r := sizing.Sized(t, f, New(), words(tt.said)...)
@@ -329,9 +329,9 @@ func TestMaximums(t *testing.T) {
 		{"version=4.4 nodes=300", "tested maximum of worker nodes", "tested maximum of worker nodes is exceeded: 300 of 250"},
 		{"version=4.4 nodes=250", "tested maximum of worker nodes", ""},
 		{"version=4.3 nodes=300", "nodes of the cluster network", ""},
-		{"version=4.4 pods=70000 pods-per-node=500", "tested maximum of pods", "70000 of 62500"},
+		{"version=4.4 pods=70000 pods-per-node=500", "tested maximum of pods", "70,000 of 62,500"},
 		{"version=4.2 pods=100 pods-per-node=500", "tested maximum of pods per node", "500 of 250"},
-		{"version=4.20 pods=100 crds=1100", "tested maximum of crds", "1100 of 1024"},
+		{"version=4.20 pods=100 crds=1100", "tested maximum of crds", "1,100 of 1,024"},
 		{"version=4.4 pods=100 secrets=10", "addresses on a node", "have no maximum for secrets"},
 	} {
 		r, err := sizing.Ask(f, New(), words(tt.said)...)

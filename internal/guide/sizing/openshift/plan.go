@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // plan is a request in progress, with values that one part decides and another needs.
@@ -160,27 +161,21 @@ func (p *plan) workerNodes() error {
 	return nil
 }
 
-// quotient prints a division whose result is rounded up.
+// quotient prints a division whose result is rounded up, with as many decimals as necessary to
+// distinguish it from the next whole numbers.
 func quotient(a, b int) string {
+	division := unit.Digits(float64(a)) + " / " + unit.Digits(float64(b))
 	if a%b == 0 {
-		return fmt.Sprintf("%d / %d", a, b)
+		return division
 	}
-	// Print as many decimals as needed to differ from the adjacent integers.
-	x := float64(a) / float64(b)
-	text := fmt.Sprintf("%.4g", x)
+	text := ""
 	for decimals := 1; decimals <= 9; decimals++ {
+		text = strconv.FormatFloat(float64(a)/float64(b), 'f', decimals, 64)
 		if r, _ := strconv.ParseFloat(text, 64); r != math.Floor(r) {
 			break
 		}
-		text = strconv.FormatFloat(x, 'f', decimals, 64)
 	}
-	return fmt.Sprintf("%d / %d = %s, rounded up", a, b, text)
-}
-
-// digits prints a number with three significant digits and no exponent.
-func digits(x float64) string {
-	r, _ := strconv.ParseFloat(fmt.Sprintf("%.3g", x), 64)
-	return strconv.FormatFloat(r, 'f', -1, 64)
+	return fmt.Sprintf("%s = %s, rounded up", division, text)
 }
 
 // shares adds a note about the resources left per pod if the pods' requests are unknown: cores and
@@ -191,8 +186,8 @@ func (p *plan) shares() {
 	}
 	c, _ := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
 	each := sizing.Ceil(float64(p.pods), float64(p.workers))
-	p.Note("the requests of the pods are unknown (--apps FILE): with %d of them on a node of %s and %g GiB each has %s cores and %s MiB, and larger pods need more or larger nodes",
-		each, text.Count(p.w.NodeCores, "core"), p.w.nodeGiB(), digits(c.cores/float64(each)), digits(c.memory/(1<<20)/float64(each)))
+	p.Note("the requests of the pods are unknown (--apps FILE): with %d of them on a node of %s and %s GiB each has %s cores and %s MiB, and larger pods need more or larger nodes",
+		each, text.Count(p.w.NodeCores, "core"), unit.Digits(p.w.nodeGiB()), unit.Digits(c.cores/float64(each)), unit.Digits(c.memory/(1<<20)/float64(each)))
 }
 
 // need is a number of nodes with the reason.
@@ -313,5 +308,5 @@ func inNamespaces(n float64) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" and %g namespaces", n)
+	return fmt.Sprintf(" and %s namespaces", unit.Digits(n))
 }

@@ -241,7 +241,7 @@ func (w *Request) check() error {
 		fault("", "prometheus-token", "needs --prometheus URL")
 	}
 	if w.HugePages > w.NodeRAM {
-		fault("", "huge-pages", "%s is more than the %g GiB of a node", w.HugePages, w.nodeGiB())
+		fault("", "huge-pages", "%s is more than the %s GiB of a node", w.HugePages, unit.Digits(w.nodeGiB()))
 	}
 	if len(problems) > 1 { // one remedy is not enough for all problems
 		for _, p := range problems {

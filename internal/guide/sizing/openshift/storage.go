@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // verdicts are the accepted verdicts of the storage table, best first.
@@ -109,7 +110,7 @@ func (p *plan) directories() error {
 				further := max(0, s.ram-16) / 8
 				least += further * perMin
 				most += further * e.Number(r.Key, "per_8_gb_max")
-				more := fmt.Sprintf("%s with 16 GiB of memory, %s to %s more for each further 8 of %g", sizing.Amount(e.Number(r.Key, "base_max"), "GB"), sizing.Amount(perMin, "GB"), sizing.Amount(e.Number(r.Key, "per_8_gb_max"), "GB"), s.ram)
+				more := fmt.Sprintf("%s with 16 GiB of memory, %s to %s more for each further 8 of %s", sizing.Amount(e.Number(r.Key, "base_max"), "GB"), sizing.Amount(perMin, "GB"), sizing.Amount(e.Number(r.Key, "per_8_gb_max"), "GB"), unit.Digits(s.ram))
 				if further == 0 {
 					more = "with up to 16 GiB of memory"
 				}

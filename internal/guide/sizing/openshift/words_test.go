@@ -9,24 +9,16 @@ import (
 
 func TestQuotient(t *testing.T) {
 	for want, of := range map[string][2]int{
-		"62500 / 250":                        {62500, 250},
-		"2200 / 500 = 4.4, rounded up":       {2200, 500},
-		"62501 / 250 = 250.004, rounded up":  {62501, 250},
-		"62600 / 250 = 250.4, rounded up":    {62600, 250},
-		"1 / 250 = 0.004, rounded up":        {1, 250},
-		"150001 / 250 = 600.004, rounded up": {150001, 250},
-		"62499 / 250 = 249.996, rounded up":  {62499, 250},
+		"62,500 / 250":                        {62500, 250},
+		"2,200 / 500 = 4.4, rounded up":       {2200, 500},
+		"62,501 / 250 = 250.004, rounded up":  {62501, 250},
+		"62,600 / 250 = 250.4, rounded up":    {62600, 250},
+		"1 / 250 = 0.004, rounded up":         {1, 250},
+		"150,001 / 250 = 600.004, rounded up": {150001, 250},
+		"62,499 / 250 = 249.996, rounded up":  {62499, 250},
 	} {
 		if got := quotient(of[0], of[1]); got != want {
 			t.Errorf("%v: %q, want %q", of, got, want)
-		}
-	}
-}
-
-func TestDigits(t *testing.T) {
-	for want, x := range map[string]float64{"30800": 30821, "7.5": 7.5, "0.0319": 0.03191, "0.00299": 0.002994, "143": 142.6, "0": 0} {
-		if got := digits(x); got != want {
-			t.Errorf("%g: %q, want %q", x, got, want)
 		}
 	}
 }

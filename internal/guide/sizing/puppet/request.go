@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -115,14 +114,14 @@ func (p *plan) headline() {
 	}
 	h.Line("Static catalogs: %s. Cache: %s. %s with %s of heap for %s in %s", verdict("static catalogs"), verdict("cache"),
 		h.Count("jruby_max_active_instances", p.Value("jruby", "max-active-instances").Value.(int), "interpreter"), p.InHeadline("jruby", "heap"),
-		h.Count("log_requests", int(p.log.Count), "request"), span(p.log.SpanSeconds))
+		h.Count("log_requests", int(p.log.Count), "request"), unit.FormatSeconds(p.log.SpanSeconds))
 	p.TightestInHeadline()
 	name := p.log.byTime()[0]
 	nothing := ""
 	if p.Server.Version == "" {
 		nothing = "Nothing is written: no Puppet Server " + p.where() + ". "
 	}
-	h.Line(nothing+"Most of the time goes to %s requests: %s of %s of work", name, h.Figure("largest_share_percent", 100*p.log.share(name), "%"), span(p.log.Seconds))
+	h.Line(nothing+"Most of the time goes to %s requests: %s of %s of work", name, h.Figure("largest_share_percent", 100*p.log.share(name), "%"), unit.FormatSeconds(p.log.Seconds))
 	p.First("static catalogs/*", "cache/*", "jruby/*", "log/*")
 }
 
@@ -208,26 +207,10 @@ func termination() rule.Source {
 // summary adds the figures of the log by indirector, longest total time first.
 func (p *plan) summary() {
 	l := p.log
-	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", span(l.SpanSeconds), l.names(), span(l.Seconds), l.Nodes))
+	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", unit.FormatSeconds(l.SpanSeconds), l.names(), unit.FormatSeconds(l.Seconds), l.Nodes))
 	for _, name := range l.byTime() {
 		s := l.Of[name]
-		p.add("log", name, s.Count, "", fmt.Sprintf("%s, %.1f %% of the time; %s each", span(s.Seconds), 100*l.share(name), span(s.Seconds/float64(s.Count))))
+		p.add("log", name, s.Count, "", fmt.Sprintf("%s, %.1f %% of the time; %s each", unit.FormatSeconds(s.Seconds), 100*l.share(name), unit.FormatSeconds(s.Seconds/float64(s.Count))))
 	}
 	p.add("log", "busiest_minute", sizing.Round(l.Busiest), "requests", fmt.Sprintf("in progress, on average; %.2f of them neither file_metadata, file_metadatas nor file_content", l.BusiestRest))
-}
-
-// span prints a duration in a readable unit.
-func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%.1f days", d.Hours()/24)
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%.2f h", d.Hours())
-	case d >= 2*time.Minute:
-		return fmt.Sprintf("%.1f min", d.Minutes())
-	case d >= time.Second:
-		return fmt.Sprintf("%.3g s", d.Seconds())
-	}
-	return fmt.Sprintf("%.3g ms", 1e3*seconds)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Names of the scripts on the machine.
@@ -19,7 +20,7 @@ func (p *plan) staticCatalogs() error {
 	if catalogs.Count > 0 {
 		each = float64(files.Count) / float64(catalogs.Count)
 	}
-	figures := fmt.Sprintf("%d requests for file_metadata, %.1f for each of %d catalogs, took %s, %.1f %% of all time", files.Count, each, catalogs.Count, span(files.Seconds), 100*p.log.share("file_metadata"))
+	figures := fmt.Sprintf("%s requests for file_metadata, %.1f for each of %s catalogs, took %s, %.1f %% of all time", unit.Digits(float64(files.Count)), each, unit.Digits(float64(catalogs.Count)), unit.FormatSeconds(files.Seconds), 100*p.log.share("file_metadata"))
 	pays := 100*p.log.share("file_metadata") >= p.figure("share percent") || each >= p.figure("each catalog")
 	verdict := func(v, why string) {
 		p.add("static catalogs", "verdict", v, "", why, staticCatalogPages(), resourceStatistics())

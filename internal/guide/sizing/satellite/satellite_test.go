@@ -163,7 +163,7 @@ func TestExamples(t *testing.T) {
 // The reasons are those of this plan, and the Tuning Guide's.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ said, value, want string }{
-		{"hosts=70000", "size/tuning", "70000 hosts; this size is for more hosts than the others"},
+		{"hosts=70000", "size/tuning", "70,000 hosts; this size is for more hosts than the others"},
 		{"hosts=1", "size/tuning", "1 host; this size is for hosts up to 5000"},
 		{"hosts=3000 product-version=6.11 registrations=151", "httpd/MaxClients", "151 registrations at once"},
 		{"hosts=3000", "system/tuned_profile", "for a guest; use --bare-metal if this is not a guest"},
@@ -309,8 +309,8 @@ func TestBadInput(t *testing.T) {
 		"hosts=":                                   "empty value",
 		"hosts=100 product-version=":               "empty value",
 		"hosts=100 cpus=4097":                      "want 1 to 4096 (RHEL",
-		"hosts=9000 disk=340GB":                    "340 GB is less than the 340.5 GB that Satellite's directories need, of which /var/lib/pulp has 300",
-		"hosts=9000 disk=100GiB":                   "107.374 GB is less than the 340.5 GB",
+		"hosts=9000 disk=340GB":                    "340 GB is less than the 341 GB that Satellite's directories need, of which /var/lib/pulp has 300",
+		"hosts=9000 disk=100GiB":                   "107 GB is less than the 341 GB",
 		"hosts=9000 registrations=5001":            "want 0 to 5000 (about ten times the 480",
 		"hosts=100 registrations=101":              "more than the 100 hosts",
 		"hosts=100 downloads=101":                  "more than the 100 hosts",

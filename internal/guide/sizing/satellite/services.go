@@ -248,7 +248,7 @@ func largest(parts []sizing.Part) string {
 		return ""
 	}
 	most := slices.MaxFunc(parts, func(a, b sizing.Part) int { return cmp.Compare(a.Amount, b.Amount) })
-	return fmt.Sprintf(", of which %s has %g", most.Name, most.Amount)
+	return fmt.Sprintf(", of which %s has %s", most.Name, unit.Digits(most.Amount))
 }
 
 // budgets adds the budgets of connections and memory.
@@ -278,7 +278,7 @@ func (p *plan) disks() error {
 	total := need
 	if p.Disk != 0 {
 		if total = sizing.GB(float64(p.Disk)); total < need {
-			return sizing.Instead("disk", fmt.Sprintf("%.0fGB", math.Ceil(need)), "%g GB is less than the %g GB that Satellite's directories need%s", total, need, largest(parts))
+			return sizing.Instead("disk", fmt.Sprintf("%.0fGB", math.Ceil(need)), "%s GB is less than the %s GB that Satellite's directories need%s", unit.Digits(total), unit.Digits(need), largest(parts))
 		}
 	}
 	p.r.Spend("disk space", "GB", total, parts...)

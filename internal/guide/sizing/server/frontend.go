@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 //go:embed templates
@@ -82,7 +83,7 @@ func (w *frontEnd) summary(r *sizing.Result) {
 	add("requests", l.Count, "", fmt.Sprintf("in %.0f s of %s", l.SpanSeconds, l.Logs))
 	add("at_work", sizing.Round(l.Most), "requests", fmt.Sprintf("in progress, mean of the busiest %.0f s, from %s on", l.StepSeconds, l.MostAt.UTC().Format("2006-01-02 15:04:05 UTC")))
 	add("rate", sizing.Round(l.Rate), "1/s", "in "+l.rateOf())
-	add("longest", sizing.Round(l.Longest), "s", fmt.Sprintf("p99.9: %.3g s", l.Slow))
+	add("longest", sizing.Round(l.Longest), "s", fmt.Sprintf("p99.9: %s s", unit.Digits(l.Slow)))
 	if l.SpanSeconds < day {
 		r.Note("the log covers less than a day: it may lack daily peaks, such as all hosts at once")
 	}

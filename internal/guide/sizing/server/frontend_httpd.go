@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // HTTPD describes an Apache httpd that handles its log's number of requests in progress.
@@ -57,7 +58,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	}
 	need := w.Traffic.Most * w.Headroom
 	workers := math.Max(need, least)
-	why := fmt.Sprintf("%.1f in progress x %g is %.0f", w.Traffic.Most, w.Headroom, math.Ceil(need))
+	why := fmt.Sprintf("%.1f in progress x %s is %.0f", w.Traffic.Most, unit.Digits(w.Headroom), math.Ceil(need))
 	if need < least {
 		why += fmt.Sprintf("; httpd's default for %s is %.0f, and idle ones cost little", w.MPM, least)
 	}

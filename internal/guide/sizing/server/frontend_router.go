@@ -72,7 +72,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		least = figure("maxconn haproxy")
 	}
 	conns := math.Max(least, math.Ceil(need/1000)*1000)
-	why := fmt.Sprintf("%.0f %s; x %g is %.0f", now, of, w.Headroom, math.Ceil(need))
+	why := fmt.Sprintf("%.0f %s; x %s is %.0f", now, of, unit.Digits(w.Headroom), math.Ceil(need))
 	if need <= least {
 		why += fmt.Sprintf("; the default %.0f suffices", least)
 	}
@@ -99,22 +99,22 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	rate := w.Traffic.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
 	add("threads", int(threads), "", fmt.Sprintf("the figures of a router are for %.0f on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
-	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in %s x %g; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", w.Traffic.Rate, w.Traffic.rateOf(), w.Headroom, figure("threads measured"), capacity, w.Route, how), measured.Sources...)
+	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", w.Traffic.Rate, w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
 	if w.Traffic.PerConnection == 0 {
 		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; clients that open one per request need %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}
 	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: math.Round(float64(replicas) * capacity * threads / figure("threads measured")), Wanted: sizing.Round(w.Traffic.Rate), Why: "with the figures of OpenShift 4.4 Scalability and Performance", Sources: []rule.Source{chapter}})
 
 	server := figure("timeout server")
-	sWhy := fmt.Sprintf("the default; the longest request took %.3g s", w.Traffic.Longest)
+	sWhy := fmt.Sprintf("the default; the longest request took %s s", unit.Digits(w.Traffic.Longest))
 	ended := w.Traffic.Timeouts["server"]
 	switch {
 	case ended > 0:
 		server = math.Max(2*server, math.Ceil(2*w.Traffic.Longest))
-		sWhy = fmt.Sprintf("it ended %d requests, the longest after %.3g s: twice that", ended, w.Traffic.Longest)
+		sWhy = fmt.Sprintf("it ended %d requests, the longest after %s s: twice that", ended, unit.Digits(w.Traffic.Longest))
 	case w.Traffic.Longest*1.25 > server:
 		server = math.Ceil(w.Traffic.Longest * 1.25)
-		sWhy = fmt.Sprintf("the longest request took %.3g s, and a quarter more", w.Traffic.Longest)
+		sWhy = fmt.Sprintf("the longest request took %s s, and a quarter more", unit.Digits(w.Traffic.Longest))
 	}
 	if most := figure("timeout most"); server > most {
 		r.Note("requests of %.0f s need a timeout of their own for their route or backend, not one for all: %.0f s is written", server, most)
@@ -165,7 +165,7 @@ func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how stri
 	case each <= 1:
 		return closed, "a connection per request"
 	default:
-		return 1 / (1/kept + (1/closed-1/kept)/each), fmt.Sprintf("%.3g requests per connection; %.0f/s if all are kept, %.0f/s if none", each, kept, closed)
+		return 1 / (1/kept + (1/closed-1/kept)/each), fmt.Sprintf("%s requests per connection; %.0f/s if all are kept, %.0f/s if none", unit.Digits(each), kept, closed)
 	}
 }
 

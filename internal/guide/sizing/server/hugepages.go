@@ -71,7 +71,7 @@ func CountHugePages(r *sizing.Result, bytes unit.Size, page string, nodes int) (
 	size := e.Number(page, "size")
 	p := &Plan{Page: unit.Size(size), Resource: e.Text(page, "resource"), Sysfs: e.Text(page, "sysfs"), Sources: e.Sources}
 	if size < 1 || nodes < 1 {
-		return nil, cmp.Or(r.Err(), fmt.Errorf("invalid huge pages: %g bytes each on %d nodes", size, nodes))
+		return nil, cmp.Or(r.Err(), fmt.Errorf("invalid huge pages: %s bytes each on %d nodes", unit.Digits(size), nodes))
 	}
 	p.Pages = int((bytes + p.Page - 1) / p.Page)
 	for i := range nodes {

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // The minimum and maximum MTU of an overlay in bytes: every IPv4 host accepts 576 (RFC 791), and
@@ -54,11 +55,11 @@ func (w *Network) Inputs() []*sizing.Input { return w.inputs }
 func MTU(r *sizing.Result, overlay string, ipsec bool, device int) (mtu int, why string, sources []rule.Source, err error) {
 	e := r.Newest("overlay-mtu")
 	overhead := e.Number(overlay, "overhead")
-	why = fmt.Sprintf("%d - %g for %s", device, overhead, overlay)
+	why = fmt.Sprintf("%d - %s for %s", device, unit.Digits(overhead), overlay)
 	if ipsec {
 		more := e.Number(overlay, "ipsec")
 		overhead += more
-		why += fmt.Sprintf(" - %g for IPsec", more)
+		why += fmt.Sprintf(" - %s for IPsec", unit.Digits(more))
 	}
 	mtu = device - int(overhead)
 	if mtu < minMTU {
@@ -85,7 +86,7 @@ func (w *Network) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	r.RecordInputs(w.inputs)
 	r.Add(sizing.Value{Group: "network", Name: "overlay_mtu", Value: mtu, Unit: "bytes", Why: why, Sources: sources})
 	packets := math.Ceil(w.Rate * 1e9 / 8 / float64(w.MTU))
-	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: fmt.Sprintf("%g Gbit/s in packets of %d bytes, each way; each costs CPU unless the device offloads it", w.Rate, w.MTU)})
+	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: fmt.Sprintf("%s Gbit/s in packets of %d bytes, each way; each costs CPU unless the device offloads it", unit.Digits(w.Rate), w.MTU)})
 	if w.MTU < 9000 && w.Rate > 1 {
 		jumbo, _, _, err := MTU(r, w.Overlay, w.IPsec, 9000)
 		if err == nil {

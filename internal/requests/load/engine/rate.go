@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Most is the highest accepted rate, in requests a second. It is more than one machine can send.
@@ -28,7 +30,8 @@ func (s Stage) String() string {
 	return text(s.From) + ".." + text(s.To)
 }
 
-func text(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', 6, 64) + "/s" }
+// text formats a rate as ParseSchedule reads it.
+func text(perSecond float64) string { return unit.Exact(math.Round(1e6*perSecond)/1e6) + "/s" }
 
 // starts returns the number of starts in the first d of the stage, as a fraction.
 func (s Stage) starts(d time.Duration) float64 {

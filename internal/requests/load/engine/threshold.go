@@ -92,7 +92,7 @@ func ParseThreshold(text string) (*Gate, error) {
 		if g.limit, err = strconv.ParseFloat(limit, 64); err != nil || !(g.limit >= 0) {
 			return nil, fmt.Errorf("%q: want a number of tasks per processor, such as 1.5", text)
 		}
-		g.show = func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+		g.show = unit.Digits
 	case Network:
 		size, second := strings.CutSuffix(strings.ReplaceAll(limit, " ", ""), "/s")
 		n, err := unit.ParseSize(size)
@@ -106,7 +106,7 @@ func ParseThreshold(text string) (*Gate, error) {
 			return nil, err
 		}
 		g.value = Measured.Rate
-		g.show = func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) + "/s" }
+		g.show = func(v float64) string { return unit.Digits(v) + "/s" }
 	default:
 		d, err := time.ParseDuration(strings.ReplaceAll(limit, " ", ""))
 		if err != nil || d <= 0 {
@@ -142,7 +142,7 @@ func percent(limit string) (float64, error) {
 	return n / 100, nil
 }
 
-func showPercent(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
+func showPercent(v float64) string { return unit.Digits(100*v) + " %" }
 
 // Result is an evaluated threshold.
 type Result struct {

@@ -105,7 +105,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	}
 	row("broker", "%s at %s", x.Broker.URL, x.Broker.Probe)
 	c := &x.Connect
-	row("connected", "%d of %d hosts, at %.4g/s of %.4g/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, c.Rate, c.AskedRate, unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
+	row("connected", "%d of %d hosts, at %s/s of %s/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, unit.Digits(c.Rate), unit.Digits(c.AskedRate), unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
 	if c.FirstRefused != nil {
 		row("refused", "%d hosts, the first with %d connected", c.Refused, *c.FirstRefused)
 	}
@@ -117,7 +117,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 			at = fmt.Sprintf(" (round %d)", i+1)
 		}
 		if o.Notified > 0 {
-			row("notified"+at, "%d jobs at %.4g/s of %.4g/s, one after the other, as the proxy does it", o.Notified, o.NotifiedRate, x.JobRate)
+			row("notified"+at, "%d jobs at %s/s of %s/s, one after the other, as the proxy does it", o.Notified, unit.Digits(o.NotifiedRate), unit.Digits(x.JobRate))
 		}
 		failed("not published"+at, o.PublishFailures)
 		if q := o.Pull; q != nil {
