@@ -63,7 +63,7 @@ func TestBenchDiskEnds(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(said.String(), c.says) {
 			t.Errorf("%v: exit code %d, want %d; %s", c.signal, code, c.code, said.String())
 		}
-		if !strings.Contains(said.String(), "this takes about 2m0s, until ") {
+		if !strings.Contains(said.String(), "this takes about 2 min, until ") {
 			t.Errorf("%v: the time was not said: %s", c.signal, said.String())
 		}
 		await(t, "the end of fio", func() bool { return !working(cmd.Process.Pid) })

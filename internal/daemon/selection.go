@@ -293,7 +293,8 @@ func (d *Daemon) watchTrial(s *journal.State) {
 	}
 }
 
-// withdraw undoes the selection's transactions; single changes stay.
+// withdraw undoes the transactions that applied the selected profiles. Changes made by plans, fix
+// or tune --set stay in force.
 func (d *Daemon) withdraw(ctx context.Context, m *Machine, reason string) error {
 	e := *m.Engine
 	e.Reason = "fettle daemon: " + reason

@@ -188,7 +188,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 	return f
 }
 
-// decimal parses a number of at least least and multiplies it by factor.
+// decimal parses a decimal number, which must be >= least, and multiplies it by factor.
 func decimal(s string, least, factor int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least || n > math.MaxInt64/factor {

@@ -140,7 +140,7 @@ func (x *Index) Members(set string) (names []string, ok bool) {
 // Lookup finds one fact by name. See Index.Lookup.
 func (f *Facts) Lookup(name string) (it Item, ok bool) { return f.Index().Lookup(name) }
 
-// annotate sets the JSON members outside of the tree of facts.
+// annotate sets Unknown and Source from the facts.
 func (f *Facts) annotate() {
 	f.Unknown, f.Source = map[string]string{}, map[string]string{}
 	f.visit(func(name string, l leaf) {

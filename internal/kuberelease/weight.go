@@ -77,10 +77,10 @@ func FormulasFor(shares, weight uint64) []Formula {
 	return slices.DeleteFunc(slices.Clone(Formulas), func(f Formula) bool { return f.Weight(shares) != weight })
 }
 
-// RuntimeFormula returns the formula of a container runtime's version, such as runc 1.3.2 or crun
-// 1.23. ok is false for other programs and invalid versions. Source: the go.mod of runc v1.3.1 and
-// v1.3.2 (opencontainers/cgroups v0.0.1 and v0.0.4); runc 1.1 and 1.2 use the linear formula;
-// crun's release notes of 1.23.
+// RuntimeFormula returns the formula by which a container runtime converts CPU shares to
+// cpu.weight: Curve from runc 1.3.2 and crun 1.23 on, Linear before. It returns false for other
+// programs and invalid versions. Sources: go.mod of runc v1.3.1 and v1.3.2 (opencontainers/cgroups
+// v0.0.1 and v0.0.4); crun's release notes of 1.23.
 func RuntimeFormula(program, version string) (Formula, bool) {
 	since := map[string][3]int{"runc": {1, 3, 2}, "crun": {1, 23, 0}}
 	first, known := since[program]

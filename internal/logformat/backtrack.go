@@ -49,7 +49,7 @@ func (d *deadEnds) mark(at, size int) {
 	d.marked[at>>6] |= 1 << (at & 63)
 }
 
-// try splits the line from at on, beginning with step i. It reports whether that succeeded.
+// try splits line[at:] by steps[i:] and reports whether that succeeded.
 func (b *backtrack) try(i, at int) bool {
 	line := b.line
 	if i == len(b.f.steps) {

@@ -18,9 +18,9 @@ func beingStopped(ctx context.Context, h *host.Host, unit string) bool {
 	return err == nil && s.Active == "deactivating"
 }
 
-// controllable returns why a unit cannot reload or restart a process, or nil: a cluster manager or
-// a container engine may have started the process. idle is true for a stopped process without a
-// unit, which needs neither.
+// controllable returns an error if systemd cannot reload or restart process p through a unit, for
+// example because a cluster manager or a container engine started it. idle is true if p is stopped
+// and has no unit: then nothing needs to be done.
 func controllable(ctx context.Context, h *host.Host, unit string, p Process, restart bool) (idle bool, err error) {
 	if strings.HasPrefix(unit, "user@") {
 		return false, fmt.Errorf("process %d belongs to a user's systemd (%s); restart it as that user", p.PID, unit)

@@ -135,9 +135,9 @@ func (s Size) Human() string {
 	return fmt.Sprintf("%d B", uint64(s))
 }
 
-// Percent formats a ratio as a percentage without the percent sign, with one decimal, or two
-// digits of a small one, as a confidence limit close to 0 matters: "8.2", "-0.005", "153".
-// Rounding errors around 0 become "0".
+// Percent formats a ratio as a percentage without the percent sign: with one decimal, or one digit
+// of a smaller one, because a confidence limit close to 0 matters ("8.2", "-0.005", "153"). Rounding
+// errors around 0 become "0". Records of experiments are verified by it: do not change it.
 func Percent(ratio float64) string {
 	p := math.Abs(100 * ratio)
 	switch {
@@ -145,12 +145,12 @@ func Percent(ratio float64) string {
 		return "0"
 	case math.IsInf(p, 0):
 		return strings.ToLower(strings.TrimPrefix(Exact(ratio), "+"))
-	case p < 0.0995:
-		return Decimals(100*ratio, 1-int(math.Floor(math.Log10(p))))
+	case p < 0.05:
+		return Decimals(100*ratio, -int(math.Floor(math.Log10(p))))
 	case p < 99.95:
 		return Decimals(100*ratio, 1)
 	}
-	return Decimals(100*ratio, 0)
+	return Exact(math.Round(100 * ratio))
 }
 
 // SignedPercent is like Percent, with a plus sign for positive values.

@@ -207,7 +207,7 @@ func (a *agent) turn(ctx context.Context, k *kubelet.NodeKubelet) error {
 	return errors.Join(a.report(context.WithoutCancel(ctx), k, status), unmarked)
 }
 
-// waits reports why the node cannot continue; look retries.
+// waits writes why to the object's status (Waiting) and returns it, so that RunKubelet retries.
 func (a *agent) waits(ctx context.Context, k *kubelet.NodeKubelet, why error) error {
 	status := k.Status
 	status.Waiting = text.Truncate(why.Error(), kubeletMaxMessage)

@@ -91,7 +91,8 @@ func (a *app) printNext(d *nodestatus.Document, nodes []nodestatus.Node, named b
 	}
 }
 
-// statusWarnings returns the warnings about all nodes, each node and the objects.
+// statusWarnings returns the warnings: first those of the cluster, then those of single nodes, then
+// those of Tuned objects.
 func statusWarnings(d *nodestatus.Document, nodes []nodestatus.Node) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if d.Management != tuned.Managed {

@@ -38,7 +38,7 @@ const (
 	Idle Phase = "" // no change in progress, no problem
 	// Changing: the node has started a change and not reported the result.
 	Changing Phase = "changing"
-	// Failed: the node tried the settings Node.Tried, and has its former ones again.
+	// Failed: the node could not run with the settings in Node.Tried and was rolled back.
 	Failed Phase = "failed"
 	// Broken: the node tried the settings, and does not run even with its former ones.
 	Broken Phase = "broken"

@@ -203,11 +203,10 @@ type Limit struct {
 	Words string
 }
 
-// LimitOf returns the limit that maxUnhealthy gives for a number of machines. A number may be a
-// string. Negative numbers count as zero; other texts and percentages over 100 allow nothing.
-// OpenShift's API server rejects all of these (openshift/api, machine/v1beta1, pattern of
-// spec.maxUnhealthy). If one is stored, its controller multiplies: 400 % of 10 machines is 40,
-// which never stops remediation.
+// LimitOf returns the limit for maxUnhealthy: a number (also as a string, "3") or a percentage.
+// Negative numbers count as 0. Other strings and percentages over 100 allow no remediation; the
+// pattern of the CRD rejects them (openshift/api, machine/v1beta1, spec.maxUnhealthy). If one is
+// stored anyway, OpenShift's controller does not stop: 400 % of 10 machines is 40.
 func LimitOf(max *intstr.IntOrString, machines int) Limit {
 	if max == nil {
 		return Limit{machines, fmt.Sprintf("maxUnhealthy is not set (100 %%): all of %s", text.Count(machines, "machine"))}

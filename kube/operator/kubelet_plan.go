@@ -22,8 +22,8 @@ type Cluster struct {
 	Kubelets []kubelet.NodeKubelet
 	// Silent are nodes whose kubelets have not reported in time, whatever their Node objects say.
 	Silent map[string]bool
-	// ReportOnly names another controller that acts on KubeletConfig objects, for which fettle only
-	// reports; "" if there is none.
+	// ReportOnly names another controller that manages KubeletConfig objects; fettle then only
+	// reports and changes nothing. "" without one.
 	ReportOnly string
 	Now        time.Time
 }

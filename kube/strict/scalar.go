@@ -17,7 +17,8 @@ import (
 
 var (
 	decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
-	// truths matches the texts that YAML 1.1, and therefore kubectl, reads as booleans.
+	// truths matches the plain scalars other than true and false that YAML 1.1, and therefore
+	// kubectl, reads as booleans.
 	truths = regexp.MustCompile(`^(y|Y|yes|Yes|YES|n|N|no|No|NO|on|On|ON|off|Off|OFF)$`)
 )
 

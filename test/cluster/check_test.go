@@ -3,7 +3,10 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -229,4 +232,28 @@ func TestCheckKubelet(t *testing.T) {
 		}
 		return nil
 	})
+	c.Kubelet.DropIn("90-more", "")
+	c.startsWithSwap(t)
+}
+
+// startsWithSwap tests what O62 says: with swap a kubelet starts only if failSwapOn is false.
+func (c *Cluster) startsWithSwap(t *testing.T) {
+	t.Helper()
+	const list = "/proc/swaps"
+	swaps := filepath.Join(t.TempDir(), "swaps")
+	c.must(os.WriteFile(swaps, []byte("Filename\tType\tSize\tUsed\tPriority\n/swap\tfile\t65536\t0\t-2\n"), 0o600))
+	c.must(syscall.Mount(swaps, list, "", syscall.MS_BIND, "")) // no swap of this machine is changed
+	t.Cleanup(func() { _ = syscall.Unmount(list, 0) })
+	for _, behavior := range []string{"", "LimitedSwap"} {
+		c.Kubelet.DropIn("90-swap", `{"memorySwap": {"swapBehavior": "`+behavior+`"}}`)
+		c.must(c.Kubelet.Restart())
+		c.Wait("the node to be Ready with swap and swapBehavior "+behavior, time.Minute, c.Kubelet.Ready)
+	}
+	c.Kubelet.DropIn("90-swap", `{"failSwapOn": true}`)
+	if err := c.Kubelet.Restart(); err == nil || !strings.Contains(err.Error(), "running with swap on is not supported") {
+		t.Errorf("with swap and failSwapOn: %v", err)
+	}
+	c.must(syscall.Unmount(list, 0))
+	c.must(c.Kubelet.Restart())
+	c.Wait("the node to be Ready without swap", time.Minute, c.Kubelet.Ready)
 }

@@ -163,7 +163,7 @@ func TestFullDisk(t *testing.T) {
 			for i := range 200 {
 				many = append(many, set(fmt.Sprintf("many.v%d", i), strings.Repeat("1", 2000)))
 			}
-			if _, err := e.Apply(context.Background(), planOf(e, journal.Apply, many), tune.ApplyOptions{Kind: journal.Apply}); err == nil || !strings.Contains(err.Error(), "nothing is changed") {
+			if _, err := e.Apply(context.Background(), planOf(e, journal.Apply, many), tune.ApplyOptions{Kind: journal.Apply}); err == nil || !strings.Contains(err.Error(), "nothing changed") {
 				t.Errorf("a plan larger than the disk: %v, want a refusal", err)
 			}
 			wantValue(t, e, "many.v0", "0")
@@ -173,7 +173,7 @@ func TestFullDisk(t *testing.T) {
 				next := strconv.Itoa(n)
 				_, err := e.Apply(context.Background(), planOf(e, journal.Apply, []setting.Change{set("a.one", next)}), tune.ApplyOptions{Kind: journal.Apply})
 				if err != nil {
-					if !strings.Contains(err.Error(), "nothing is changed") {
+					if !strings.Contains(err.Error(), "nothing changed") {
 						t.Fatalf("on a full disk: %v, want a refusal", err)
 					}
 					break

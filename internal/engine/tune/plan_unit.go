@@ -22,8 +22,8 @@ type builder struct {
 	chains  map[setting.Setting][]*journal.Entry
 	single  bool     // single changes: relative to the current values, not to those without the selection
 	environ []string // the profile's variables in the form for scripts
-	// undecided holds units of which it is unknown whether they apply. Their settings are shown
-	// but not written.
+	// undecided maps each unit whose conditions cannot be evaluated yet to the reason. Its settings
+	// are shown but not written.
 	undecided map[*profile.Unit]*profile.UndecidedError
 	stage     int
 	added     int                     // number of added steps, including replaced ones

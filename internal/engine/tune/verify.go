@@ -125,8 +125,8 @@ func meets(v plugin.Verdict) bool {
 	return false
 }
 
-// differs returns the verdict and the reason for a setting that does not read as wanted. ours is
-// its newest entry, or nil.
+// differs returns the verdict and the reason for a setting whose current value is not the
+// requested one. ours is fettle's newest journal entry for it, or nil.
 func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) {
 	unclear := e.Kinds.Compare(st.Setting, st.Want, st.Before) == setting.Unclear
 	switch never := ours == nil || ours.After == nil; {

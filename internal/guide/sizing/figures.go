@@ -74,9 +74,9 @@ func (e *Edition) Keys() []string {
 	return keys
 }
 
-// KnownVersion returns the row of a table of releases for a version: 4.16 for 4.16.9 and
-// 4.16.0-rc.1. It returns the newest row for "" and, with newer set, for versions newer than all
-// rows.
+// KnownVersion returns the row of a release table that covers version: 4.16 for 4.16.9 and
+// 4.16.0-rc.1. If version is "" or above all rows, it returns the newest row; newer is true only in
+// the second case. Other versions are an error.
 func KnownVersion(f Figures, table, version string) (row string, newer bool, err error) {
 	e, err := Of(f, table, "")
 	if err != nil {

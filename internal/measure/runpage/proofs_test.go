@@ -2,6 +2,8 @@ package runpage
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/prove"
 )
 
 // proofs holds each record of a directory against its page, and the list of them; it
@@ -37,6 +40,14 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 				wrong = append(wrong, record+" is of a run that has not ended")
 			}
 			list += fmt.Sprintf("| [%s](%s.html) ([record](%s.json)) | %s | `%s` | %d × %s, kernel %s |\n", name, name, name, cell.Replace(r.Verdict), cell.Replace(r.Command), r.Machine.CPUs, cell.Replace(r.Machine.CPU), cell.Replace(r.Machine.Kernel))
+			// Records are kept: a newer fettle has to come to the same words.
+			var e prove.Evidence
+			if err := json.Unmarshal(r.Body, &e); err != nil || r.Kind != "prove" {
+				continue
+			}
+			if err := e.Again(); err != nil && !errors.As(err, new(*prove.Otherwise)) {
+				wrong = append(wrong, record+": "+err.Error())
+			}
 		}
 	}
 	others, err := othersOf(dir)

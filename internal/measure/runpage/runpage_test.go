@@ -331,7 +331,7 @@ func TestExtremes(t *testing.T) {
 }
 
 func TestSigned(t *testing.T) {
-	for ratio, want := range map[float64]string{0.082: "+8.2", -0.08: "−8", 0: "0", 1.5: "+150", 0.00004: "+0.004", -0.0005: "−0.05", 0.00999: "+1", 123.4: "+12,340"} {
+	for ratio, want := range map[float64]string{0.082: "+8.2", -0.08: "−8", 0: "0", 1.5: "+150", 0.00004: "+0.004", -0.0004: "−0.04", 0.00999: "+1", 123.4: "+12340"} {
 		if got := signed(ratio); got != want {
 			t.Errorf("%v: %q, want %q", ratio, got, want)
 		}

@@ -45,8 +45,8 @@ func (r running) at() string {
 }
 
 // ask is a single statement, so all values have the same time. It omits the settings of its own
-// connection. It ignores pending_restart for parameters that run with their default and whose line
-// was removed (15 to 18).
+// connection. PostgreSQL 15 to 18 keep pending_restart set after the line of a parameter is
+// removed, even if it runs with its default; then ask ignores the flag.
 const ask = `
 SELECT json_build_object(
   'version', split_part(current_setting('server_version'), ' ', 1),

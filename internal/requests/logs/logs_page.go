@@ -124,7 +124,7 @@ func (c *columns) bounds() (low, high float64) {
 	return low, high
 }
 
-// unlimited has no minimum and maximum that would limit a quantile.
+// unlimited is the widest range of values; quantiles computed with it are not clamped.
 var unlimited = &Stats{Max: math.MaxUint64}
 
 func (c *columns) quantiles(p *page.Page) {

@@ -218,7 +218,8 @@ func (cgroup) Equal(a, b setting.Value) bool {
 func (cgroup) Coupled(setting.Setting) []setting.Setting { return nil }
 func (cgroup) Lifetime() setting.Lifetime                { return setting.Runtime }
 
-// cpusetOfTask returns the path of a task's group below the mount point.
+// cpusetOfTask returns the path of a task's cpuset cgroup (v1), relative to the hierarchy's
+// mount point.
 func cpusetOfTask(h *host.Host, id host.TaskID) (string, error) {
 	t, err := h.Sched.Task(id.TID)
 	if err != nil {
