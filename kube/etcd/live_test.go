@@ -276,7 +276,7 @@ func TestCertificates(t *testing.T) {
 	}
 	start(t, servers, members)
 	for want, x := range map[string]Access{
-		"": a, "is not trusted: --etcd-cacert": {Cert: a.Cert, Key: a.Key}, "give a client certificate of etcd's CA with --etcd-cert and --etcd-key": {CA: a.CA},
+		"": a, "is not trusted: give etcd's CA with --etcd-cacert": {Cert: a.Cert, Key: a.Key}, "give a client certificate of etcd's CA with --etcd-cert and --etcd-key": {CA: a.CA},
 	} {
 		m, err := Open(urlsOf(servers), x)
 		if err != nil {

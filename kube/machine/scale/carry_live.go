@@ -48,7 +48,11 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 	var sets machine.SetList
 	var machines machine.MachineList
 	var checks machine.HealthCheckList
-	for kind, into := range map[string]any{"machinesets": &sets, "machines": &machines, "machinehealthchecks": &checks} {
+	for _, list := range []struct {
+		kind string
+		into any
+	}{{"machinesets", &sets}, {"machines", &machines}, {"machinehealthchecks", &checks}} {
+		kind := list.kind
 		text, err := l.API.CoreV1().RESTClient().Get().AbsPath(l.path(kind)).DoRaw(ctx)
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("%w: no %s of %s", ErrNotServed, kind, machine.APIVersion)
@@ -57,7 +61,7 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 			return nil, fmt.Errorf("cannot list %s of machine.openshift.io in %s; grant the permission: %w", kind, l.Namespace, refusal(text, err))
 		}
 		if err == nil {
-			err = json.Unmarshal(text, into)
+			err = json.Unmarshal(text, list.into)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l.path(kind), err)
