@@ -140,7 +140,7 @@ func TestLoadMirror(t *testing.T) {
 			t.Errorf("there is no interval: %+v", s)
 		}
 	}
-	if by["create p50"] < 10 || by["made"] < 10 || by["server: POST configmaps (resource) p99"] != 1 || !strings.Contains(found.Caution, "no proof") {
+	if by["create p50"] < 10 || by["made"] < 10 || by["server: POST configmaps (resource) p99"] != 1 || !strings.Contains(found.Caution, "not a proof") {
 		t.Errorf("%+v", found)
 	}
 	if _, said := l.run(4, "compare", runs[0], first.Run); !strings.Contains(said, "the loads have different shapes") {

@@ -136,7 +136,7 @@ func TestLoadKilled(t *testing.T) {
 		l := &loader{t, c, l.state, l.dir}
 		made, _ := l.run(0, "run", file)
 		_, said := l.run(4, "run", file)
-		if !strings.Contains(said, "namespace fresh0 already exists") {
+		if !strings.Contains(said, "already exists; nothing created") {
 			t.Errorf("a run over what is there: %s", said)
 		}
 		foreign("fresh1", "somebodys-too")
