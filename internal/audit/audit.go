@@ -121,7 +121,7 @@ func (r *Request) find() ([]rule.Finding, error) {
 }
 
 // Gate returns the error of an audit that determined nothing, or that does not meet --fail-on.
-// sampled is the error of the measurements, nil if there is none.
+// sampled is the error of the measurements, or nil.
 func (r *Request) Gate(a *findings.Audit, failOn string, sampled error) error {
 	return cmp.Or(undetermined(a, r.absent), a.Gate(failOn), sampled, allUnknown(r.Screen.Program(), a))
 }

@@ -41,8 +41,8 @@ const (
 	noResult = "prints no result of its own: "
 )
 
-// headlineCalls has for each verb a call on a recorded machine, or in parentheses why there
-// is no call.
+// headlineCalls has for each verb a call on a recorded machine, or in parentheses the reason
+// for leaving it out.
 var headlineCalls = map[string]string{
 	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns,
 	"prove": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
