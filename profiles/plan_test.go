@@ -31,8 +31,8 @@ func TestPlugInsTakeOurProfiles(t *testing.T) {
 	h := host.Mounted(m.Dir)
 	e := &tune.Engine{Host: h, Kinds: table.Kinds(h), Plugins: table.All, StateDir: t.TempDir(), Main: profile.DefaultMain(), Holds: true}
 	expected := []string{
-		"does nothing: no ",                         // the machine has no device of that kind
-		"matches no free device",                    // nor a disk that turns
+		"does nothing: this machine has no ",        // the machine has no device of that kind
+		"matches no unassigned device",              // nor a disk that turns
 		"is known only when the profile is applied", // virt_check runs a program
 	}
 	for _, absent := range []string{"net", "scheduler"} { // plug-ins that are still to come

@@ -96,7 +96,7 @@ func (r *Request) newer() (out []string) {
 		out = append(out, kuberelease.Newer(text("kubelet.version"), "")...)
 	}
 	if known, ok := r.Subject.Answer("satellite.release_known").Value.(bool); has("satellite") && ok && !known {
-		out = append(out, fmt.Sprintf("%s is not known: tables of %s", text("satellite.release"), text("satellite.judged_as")))
+		out = append(out, fmt.Sprintf("%s is not a known release; using the tables of %s", text("satellite.release"), text("satellite.judged_as")))
 	}
 	return out
 }
@@ -143,9 +143,9 @@ func askFor(f *rule.Finding, live, root bool) string {
 
 // noMachine returns the error for a directory that does not contain a machine.
 func noMachine(program, root string) error {
-	way := "fettle facts --archive FILE on the machine makes one that " + program + " check --root FILE reads"
+	way := "on that machine run: fettle facts --archive FILE; then run: " + program + " check --root FILE"
 	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
-		way = "--root takes the directory above it: " + program + " check --root " + filepath.Dir(dir)
+		way = "--root needs the directory above it: " + program + " check --root " + filepath.Dir(dir)
 	}
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: %s contains no machine (/proc, /sys, /etc) and no cluster documents", root), way)
 }
@@ -167,7 +167,7 @@ func allUnknown(program string, a *findings.Audit) error {
 		return nil
 	}
 	if a.Copied {
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks data that the rules need"), "fettle facts --archive FILE on the machine records it, and "+program+" check --root FILE reads that")
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks data that the rules need"), "on that machine run: fettle facts --archive FILE; then run: "+program+" check --root FILE")
 	}
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: every finding is unknown"), "run as root: sudo fettle check")
 }

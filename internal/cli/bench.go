@@ -36,7 +36,7 @@ func (a *app) printRun(r *evidence.Run, word string, of runpage.Result, err erro
 	text, args := of.Next()
 	call := a.next(args...)
 	if text == "" && word != "" && a.screen.Page == nil {
-		text, call = "all figures, as a page:", a.next("runs", "show", word, "--output", "html")+" > run.html"
+		text, call = "to see all figures as an HTML page:", a.next("runs", "show", word, "--output", "html")+" > run.html"
 	}
 	if text != "" {
 		ui.PrintLine(a.screen, "%s", text)
@@ -62,7 +62,7 @@ func mayMeasure(m *tune.Machine) error {
 func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) error {
 	until := "no measurements recorded yet"
 	if kept != nil && kept.ID != "" {
-		until = "what was measured is run " + kept.ID
+		until = "the measurements so far are stored as run " + kept.ID
 	}
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted: %s; %s", left, until))

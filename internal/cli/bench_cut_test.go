@@ -72,7 +72,7 @@ func TestBenchCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	m := regexp.MustCompile(`fettle: interrupted: the files are removed; what was measured is run ([0-9a-f]{16})\n`).FindStringSubmatch(said.String())
+	m := regexp.MustCompile(`fettle: interrupted: the files are removed; the measurements so far are stored as run ([0-9a-f]{16})\n`).FindStringSubmatch(said.String())
 	if code := cmd.ProcessState.ExitCode(); code != 130 || m == nil {
 		t.Fatalf("exit code %d: %s", code, said.String())
 	}

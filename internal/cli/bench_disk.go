@@ -40,13 +40,13 @@ measured. One directory takes two minutes; several are measured alternately.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.full, "full", false, "measure for ten minutes per directory instead of two, and check that the speed is steady")
-	f.BoolVar(&o.classic, "classic", false, "the measurements of storage-benchmark: 4 KiB blocks through the page cache")
+	f.BoolVar(&o.classic, "classic", false, "measure as storage-benchmark does: 4 KiB blocks through the page cache")
 	f.BoolVar(&o.sustained, "sustained", false, "write until the speed is steady or the budget ends")
-	f.DurationVar(&o.budget, "budget", 10*time.Minute, "time of each measurement of --sustained, such as 10m")
+	f.DurationVar(&o.budget, "budget", 10*time.Minute, "with --sustained: time limit of each measurement, such as 10m")
 	f.StringVar(&o.size, "size", "", "size of the file, such as 4GiB, or 2xRAM; 64MiB to a quarter of the free space (default 1GiB)")
 	f.StringVar(&o.fio, "fio", "", "path of the fio program (default fio in PATH)")
-	f.StringVar(&o.role, "role", "", "use of the directories: pulp, postgresql or etcd; exit with 3 if they are too slow for it")
-	f.StringVar(&o.platform, "platform", "", "satellite: measure its data directories, each device once, instead of DIR")
+	f.StringVar(&o.role, "role", "", "intended use of the directories: pulp, postgresql or etcd; exit with 3 if a directory is too slow for this use")
+	f.StringVar(&o.platform, "platform", "", "measure the data directories of this platform instead of DIR, each device once: satellite")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be measured, and measure nothing")
 	cliutil.Exclusive(c, "full", "classic", "sustained")
 	cliutil.Requires(c, "--sustained", "budget")
@@ -165,9 +165,9 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 func fitForRole(e *disk.Evidence) error {
 	switch e.Verdict {
 	case disk.Fail:
-		return ui.Exit(ui.GateNotMet, errors.New("too slow for its role"))
+		return ui.Exit(ui.GateNotMet, errors.New("a directory is too slow for its role"))
 	case disk.NoVerdict:
-		return ui.Exit(ui.Failed, errors.New("no verdict: the figures include more than the disk"))
+		return ui.Exit(ui.Failed, errors.New("no verdict: the measured figures do not come from the disk alone"))
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (o benchDiskOptions) places(a *app, h *host.Host, dirs []string) (places []
 				return nil, ui.Exit(ui.Usage, err)
 			}
 			if slices.ContainsFunc(places, func(q *disk.Place) bool { return q.Directory == p.Directory }) {
-				return nil, ui.WithoutWord(fmt.Errorf("%s is named twice", p.Directory), dir)
+				return nil, ui.WithoutWord(fmt.Errorf("directory %s is given twice", p.Directory), dir)
 			}
 			p.Role = disk.Role(o.role)
 			places = append(places, p)
@@ -263,6 +263,6 @@ func (a *app) sayTime(plan disk.Plan, places []*disk.Place) {
 			all += float64(p.SizeBytes)
 		}
 		passes := float64(1 + len(plan.Cells)*plan.Repeats)
-		a.screen.Say("%.0f passes over %s GB: %s at 100 MB/s, longer if 4 KiB blocks are slower", passes, unit.Digits(all/1e9), ui.Roughly(passes*all/100e6))
+		a.screen.Say("the files of %[2]s GB are read or written %.0[1]f times: %[3]s at 100 MB/s, longer if the disk is slower with 4 KiB blocks", passes, unit.Digits(all/1e9), ui.Roughly(passes*all/100e6))
 	}
 }

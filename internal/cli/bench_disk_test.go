@@ -70,7 +70,7 @@ func TestBenchDiskEnds(t *testing.T) {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("%v: left are %v, %v", c.signal, left, err)
 		}
-		if runs, err := (evidence.Store{Dir: filepath.Join(cmd.Args[2], "runs")}).All(); err != nil || len(runs) > 0 && !strings.Contains(said.String(), "what was measured is run "+runs[0].ID) {
+		if runs, err := (evidence.Store{Dir: filepath.Join(cmd.Args[2], "runs")}).All(); err != nil || len(runs) > 0 && !strings.Contains(said.String(), "the measurements so far are stored as run "+runs[0].ID) {
 			t.Errorf("%v: recorded are %v, %v", c.signal, runs, err)
 		}
 	}
@@ -89,12 +89,12 @@ func TestBenchDiskRefuses(t *testing.T) {
 		"":                                {2, "no directory given; name the directories to measure"},
 		"/nonexistent":                    {2, "no such file or directory"},
 		file:                              {2, "is not a directory"},
-		dir + " " + dir + "/.":            {2, "is named twice"},
-		"--full --classic " + dir:         {2, "want one of"},
+		dir + " " + dir + "/.":            {2, "is given twice"},
+		"--full --classic " + dir:         {2, "use only one of"},
 		"--role mysql " + dir:             {2, "want pulp, postgresql or etcd"},
 		"--platform rhv":                  {2, "want satellite"},
 		"--platform satellite " + dir:     {2, "--platform chooses the directories itself; use --platform or DIR, not both"},
-		"--budget 5m " + dir:              {2, "--budget is for --sustained"},
+		"--budget 5m " + dir:              {2, "--budget needs --sustained"},
 		"--sustained --budget 1s " + dir:  {2, `--budget "1s": want 1m to 24h`},
 		"--size lots " + dir:              {2, "--size"},
 		"--size 1MiB " + dir:              {4, "--size 1 MiB is too small, minimum 64 MiB"},
@@ -191,9 +191,9 @@ func TestBenchDiskOfSatellite(t *testing.T) {
 	}
 	for set, want := range map[string][]string{
 		"true":                               {"no data directory of Satellite found on this machine"},
-		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, judged as one of satellite"},
+		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, judged as a directory of satellite"},
 		"mkdir /var/lib/pulp /var/lib/pgsql /var/lib/candlepin && mount -t tmpfs -o size=4g tmpfs /var/lib/pgsql": {
-			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, judged as one of pulp\n/var/lib/pgsql: a file of 960 MiB, judged as one of postgresql\n"},
+			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, judged as a directory of pulp\n/var/lib/pgsql: a file of 960 MiB, judged as a directory of postgresql\n"},
 		"mkdir /var/lib/pulp && mount -t tmpfs -o ro tmpfs /var/lib/pulp": {"/var/lib/pulp: read-only file system"},
 	} {
 		out := satellite(set)

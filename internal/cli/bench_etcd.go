@@ -32,7 +32,7 @@ while observing it. Nothing is written without --write-prefix.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.member, "member", "", "name of the member, if several run on this machine")
+	f.StringVar(&o.member, "member", "", "name of the etcd member, if several run on this machine")
 	f.DurationVar(&o.window, "for", 10*time.Second, "how long etcd is observed, such as 1m")
 	f.StringVar(&o.prefix, "write-prefix", "", "also write keys with this prefix; they are removed afterwards")
 	f.IntVar(&o.writes, "writes", 2000, "number of keys to write, one after the other")
@@ -77,7 +77,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		}
 		a.screen.Say("writing %d keys of %d bytes below %s; they are removed afterwards", o.writes, o.value, o.prefix)
 	} else {
-		a.screen.Say("%s is watched for %s", member.Name, o.window)
+		a.screen.Say("observing etcd member %s for %s", member.Name, o.window)
 	}
 	k := a.keeper(m, "bench-etcd")
 	b.Finished = func(r *bench.Result) error {

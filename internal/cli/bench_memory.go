@@ -44,8 +44,8 @@ reserved through the journal and released afterwards, also after Ctrl-C or kill 
 	}
 	f := c.Flags()
 	f.StringVar(&o.size, "size", "", "size of each mapping, such as 512MiB (default 1GiB, at most a quarter of the available memory)")
-	f.StringVar(&o.cells, "cells", "", "what to measure: 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default all that the machine supports)")
-	f.IntVar(&o.rounds, "rounds", memory.Rounds, "measurements of each kind")
+	f.StringVar(&o.cells, "cells", "", "kinds of memory to measure: 4k,thp,hugetlb-2m,hugetlb-1g,4k-remote,thp-remote (default all that the machine supports)")
+	f.IntVar(&o.rounds, "rounds", memory.Rounds, "number of measurements of each kind of memory (--cells)")
 	f.Int64Var(&o.reads, "reads", memory.Reads, "random reads in each measurement")
 	cliutil.Reads(f, "size", "512MiB", func(word string) error {
 		size, err := unit.ParseSize(word)
@@ -103,7 +103,7 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	if err != nil {
 		return err
 	}
-	a.screen.Say("%d rounds of %d cells, %s each: about %s", p.Rounds, len(p.Cells), unit.Size(p.Bytes).Human(), ui.Roughly(p.TakesS()))
+	a.screen.Say("measuring %d kinds of memory (--cells) %d times (--rounds), %s each: about %s", len(p.Cells), p.Rounds, unit.Size(p.Bytes).Human(), ui.Roughly(p.TakesS()))
 	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(done, all int, c memory.Cell) {
 		step(fmt.Sprintf("%d of %d: %s", done+1, all, c), done, all)

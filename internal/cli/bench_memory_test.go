@@ -123,7 +123,7 @@ func TestBenchMemoryRefused(t *testing.T) {
 		want string
 	}{
 		{"--size 1TiB", 4, "more than a quarter of the available memory"},
-		{"--size 3", 2, "3 has no unit: 3GiB?"},
+		{"--size 3", 2, "3 has no unit; did you mean 3GiB?"},
 		{"--size 3MiB", 2, "multiple of 2 MiB"},
 		{"--size huge", 2, "--size"},
 		{"--size 0", 2, "want at least 2 MiB"},

@@ -30,7 +30,7 @@ type benchPostgresOptions struct {
 func benchPostgresCommand(a *app) *cobra.Command {
 	var o benchPostgresOptions
 	c := &cobra.Command{
-		Use: "postgres", Short: "Measure transactions and latency by clients, or list tables",
+		Use: "postgres", Short: "Measure PostgreSQL transactions and latency, or list tables",
 		Long: `Runs pgbench against the PostgreSQL server of this machine, in a temporary database. It
 measures transactions per second and latency for an increasing number of clients. It
 refuses to run while other clients are connected. With --tables it only lists the
@@ -45,13 +45,13 @@ largest tables of foreman, candlepin and pulpcore.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.Server, "server", "", "server to measure, if several run on this machine, such as 15/main")
-	f.StringVar(&o.Pgbench, "pgbench", "", "path of pgbench (default the server's own, or the one in PATH)")
+	f.StringVar(&o.Pgbench, "pgbench", "", "path of pgbench (default the one installed with the server, else the one in PATH)")
 	f.IntVar(&o.Asked.Scale, "scale", 0, "size of the database, in scale units of about 15 MiB (default 50)")
 	f.BoolVar(&o.Asked.OutOfCache, "out-of-cache", false, "make the database larger than memory, so that reads reach the disk")
 	f.IntSliceVar(&o.Asked.Clients, "clients", nil, "numbers of clients, such as 1,4,16 (default 1, 2, 4 ... up to four per CPU)")
-	f.IntVar(&o.Asked.Rounds, "rounds", 3, "repetitions of all steps")
-	f.DurationVar(&o.Asked.Step, "step", 10*time.Second, "time of each step, such as 10s")
-	f.BoolVar(&o.Asked.ReadOnly, "read-only", false, "transactions that only read (pgbench -S)")
+	f.IntVar(&o.Asked.Rounds, "rounds", 3, "how often the whole series of client numbers is measured")
+	f.DurationVar(&o.Asked.Step, "step", 10*time.Second, "time of each measurement with one number of clients, such as 10s")
+	f.BoolVar(&o.Asked.ReadOnly, "read-only", false, "use only transactions that read (pgbench -S)")
 	f.BoolVar(&o.Anyway, "force", false, "measure although other clients are connected")
 	f.BoolVar(&o.tables, "tables", false, "only list the largest tables")
 	f.StringSliceVar(&o.databases, "database", []string{"foreman", "candlepin", "pulpcore"}, "with --tables: names of the databases")
@@ -86,7 +86,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		return err
 	}
 	defer p.Program.Close()
-	a.screen.Say("%s of %s of %s at scale %d: about %s", text.Count(p.Rounds, "round"), text.Count(len(p.Clients), "step"), p.Step, p.Scale, ui.Roughly(p.TakesS()))
+	a.screen.Say("%s of %s, %s each, at scale %d: about %s", text.Count(p.Rounds, "repetition"), text.Count(len(p.Clients), "client number"), p.Step, p.Scale, ui.Roughly(p.TakesS()))
 	k := a.keeper(m, "bench-postgres")
 	p.Finished = func(r *postgres.Result) error {
 		r.Server = p.Server.Name
@@ -155,7 +155,7 @@ func (a *app) postgresTables(ctx context.Context, o benchPostgresOptions) error 
 		}
 		tables += len(d.Tables)
 	}
-	h.Line("%s: the %s of %s have %s", server.Name, h.Count("tables", tables, "largest table"), h.Count("databases", len(list.Databases), "database"), h.Value("size_bytes", float64(bytes), unit.Size(bytes).Human()))
+	h.Line("%s: the %s of %s take up %s", server.Name, h.Count("tables", tables, "largest table"), h.Count("databases", len(list.Databases), "database"), h.Value("size_bytes", float64(bytes), unit.Size(bytes).Human()))
 	if a.data() {
 		return a.result(list, nil)
 	}

@@ -155,7 +155,7 @@ func TestBenchPostgres(t *testing.T) {
 		t.Errorf("after a kill -9: %q", got)
 	}
 	psql(t, "postgres", "CREATE DATABASE fettle_bench_of_mine")
-	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed benchmark", "fettle_bench_of_mine has a name like fettle's but not its comment", "that only read", "this measures memory")
+	says(fettle(0, "--scale", "1", "--clients", "1", "--rounds", "1", "--step", "1s", "--read-only"), "of a killed benchmark", "fettle_bench_of_mine has a name like those of fettle's databases but lacks fettle's comment", "that only read", "this measures memory")
 	if got := psql(t, "postgres", databasesOfBenches); got != "fettle_bench_of_mine" {
 		t.Errorf("left behind: %s", got)
 	}

@@ -38,15 +38,15 @@ func checkCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check [PLATFORM...]", Short: "Audit a machine, and find out why it is slow",
 		Long: `Checks the rules of the given platforms, or of all platforms found on this machine, and
-changes nothing. A rule whose inputs cannot be read is unknown, never passed. Further
+changes nothing. A rule is unknown, not passed, if its inputs cannot be read. Further
 formats of --output: html (one page), sarif (2.1.0) and openmetrics (for the textfile
 collector of node_exporter).
 
-With --probe it also runs the configuration checks of nginx, httpd and HAProxy (nginx -T,
-httpd -t -D DUMP_CONFIG, haproxy -c). These can create files and run Lua. So each runs
-as the service's user for at most 20 s, without network, in a read-only sandbox. Files
-that it creates are removed. With --url, --probe sends a Puppet Server about
-fifteen GET requests that the server should refuse.
+With --probe it also runs the configuration checks of nginx, httpd and HAProxy (nginx
+-T, httpd -t -D DUMP_CONFIG, haproxy -c). These programs can create files and run Lua.
+So each runs as the service's user for at most 20 s, without network, in a read-only
+sandbox. Files that it creates are removed. With --url, --probe also sends a Puppet
+Server about fifteen GET requests that the server must refuse.
 
 Without PLATFORM it first measures for two seconds why this machine is slow, and which
 programs make others wait (see --sample).`,
@@ -62,7 +62,7 @@ programs make others wait (see --sample).`,
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
 	f.StringVar(&o.baseline, "baseline", "", "compare with an earlier audit (check --output json), fact archive or sosreport of this machine: only new and worse findings count")
 	f.StringVar(&o.explain, "explain", "", "explain one rule by its ID: measured and required value, reason, fix, source")
-	f.BoolVar(&o.ruleText, "rule", false, "with --explain also the text of the rule, its evidence and tables")
+	f.BoolVar(&o.ruleText, "rule", false, "with --explain: also show the text of the rule, its evidence and tables")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts with the fettle installed there: ssh:HOST,ssh:USER@HOST")
 	f.StringVar(&o.logs, "logs", "tail", "how much of each log is read: tail (the last 16 MiB) or all")
 	f.StringVar(&o.release, "for", "", "check what an upgrade of the kubelet or etcd to this release breaks: Kubernetes 1.37, OpenShift 4.20, etcd 3.7")
@@ -70,7 +70,7 @@ programs make others wait (see --sample).`,
 	o.probe.rules(c)
 	o.sample.flag(f)
 	cliutil.Requires(c, "--explain", "rule")
-	cliutil.Excludes(c, "on", "the other hosts do not have this file", "root", "baseline", "explain", "probe", "for")
+	cliutil.Excludes(c, "on", "--on runs only the basic check on the other hosts", "root", "baseline", "explain", "probe", "for")
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
 	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))

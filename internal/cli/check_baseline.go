@@ -138,7 +138,7 @@ func (a *app) against(now *guidefindings.Audit, file string, old *guidefindings.
 		return ui.Hinted(ui.Usage, fmt.Errorf("--baseline: %s covers %s, this audit covers %s; no common platform to compare", file, strings.Join(old.Platforms, ", "), strings.Join(now.Platforms, ", ")),
 			"name the same platforms, or make a new baseline")
 	case len(missing) > 0:
-		a.screen.Say("%s has no %s: findings there count as new", file, strings.Join(missing, ", "))
+		a.screen.Say("%s does not cover %s, so all findings of this platform count as new", file, strings.Join(missing, ", "))
 	}
 	now.Against(file, old)
 	return nil

@@ -54,7 +54,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 		return err
 	}
 	if f := a.screen.Format; f == cliutil.OpenMetrics {
-		return ui.Instead(ui.Usage, fmt.Errorf("--on has no format %s: want table, json, yaml, markdown, html or sarif", f), "", "--output=json")
+		return ui.Instead(ui.Usage, fmt.Errorf("--on does not support the format %s: want table, json, yaml, markdown, html or sarif", f), "", "--output=json")
 	}
 	flags := []string{"--output", "json"}
 	if o.logs == "all" { // an older fettle has no --logs; it reads the ends of logs
@@ -236,7 +236,7 @@ func sshFailure(text string) string {
 	if why := ssh.FailureReason(text); why != "" {
 		return why
 	}
-	return "it failed without a reason (exit 255); ssh -v shows more"
+	return "failed without a message (exit 255); ssh -v shows more"
 }
 
 func firstLine(text string) string {

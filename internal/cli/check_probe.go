@@ -40,16 +40,16 @@ type probeOptions struct {
 const probeTimeout = 30 * time.Second
 
 func (o *probeOptions) flags(f *pflag.FlagSet) {
-	f.BoolVar(&o.asked, "probe", false, "run nginx -T, httpd -t and haproxy -c (needs root); with --url send a Puppet Server requests that it should refuse")
-	f.StringVar(&o.url, "url", "", "with --probe of puppet: URL that agents use, https://HOST:8140; needs a node's certificate")
+	f.BoolVar(&o.asked, "probe", false, "run nginx -T, httpd -t and haproxy -c (needs root); with --url also send requests that a Puppet Server must refuse")
+	f.StringVar(&o.url, "url", "", "with --probe of puppet: URL that the agents use, https://HOST:8140; needs an agent's certificate")
 	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: address of the Puppet Server behind --url; repeatable (default from webserver.conf)")
-	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment to ask for; further ones are compared with the first")
-	f.StringVar(&o.file, "file", "", "with --probe: a file of the server, such as modules/ssh/sshd_config (default the first plug-in)")
+	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment to request; repeatable, each further one is compared with the first")
+	f.StringVar(&o.file, "file", "", "with --probe: file to request from the server, such as modules/ssh/sshd_config (default the first plug-in)")
 	f.StringVar(&o.userAgent, "user-agent", "", "with --probe: User-Agent of the agents, as in the access log")
 	f.StringArrayVar(&o.allow, "allow", nil, "with --probe: HOST:PORT or network that may be contacted; repeatable; loopback is always allowed")
-	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of the node, with its certificate, key and CA")
-	f.StringVar(&o.files.CertName, "certname", "", "with --probe: the node's name in --puppet-ssldir")
-	f.StringVar(&o.files.Cert, "cert", "", "with --probe: file with the node's certificate, PEM")
+	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of a Puppet agent, with its certificate, key and CA")
+	f.StringVar(&o.files.CertName, "certname", "", "with --probe: the agent's name in --puppet-ssldir")
+	f.StringVar(&o.files.Cert, "cert", "", "with --probe: file with the agent's certificate, PEM")
 	f.StringVar(&o.files.Key, "key", "", "with --probe: file with the key of --cert, PEM")
 	f.StringVar(&o.files.CA, "cacert", "", "with --probe: file with the CA certificates, PEM (default the system's)")
 }
@@ -70,7 +70,7 @@ func (o *probeOptions) rules(c *cobra.Command) {
 		case !puppet:
 			return ui.Retry(ui.Usage, errors.New("--probe --url works with a Puppet Server only"), "", "puppet")
 		case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
-			return ui.Hinted(ui.Usage, errors.New("--probe: no node certificate; give --puppet-ssldir DIR --certname NAME, or --cert and --key"), probeExample)
+			return ui.Hinted(ui.Usage, errors.New("--probe: agent certificate missing; give --puppet-ssldir DIR --certname NAME, or --cert and --key"), probeExample)
 		}
 		return orUsage(o.files.Check())
 	})
@@ -141,7 +141,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 			return nil, ofOption("--backend", err)
 		}
 		if slices.ContainsFunc(s.Sockets, func(a netip.AddrPort) bool { return a.Addr().IsLoopback() }) {
-			return nil, fmt.Errorf("--backend %s: only this machine can reach this address; want one that other machines can reach", word)
+			return nil, fmt.Errorf("--backend %s: only this machine can reach this address; use an address that other machines can reach", word)
 		}
 		p.BackEnds = append(p.BackEnds, s)
 	}
@@ -175,7 +175,7 @@ func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowe
 		err = fmt.Errorf("no file in %s sets the listen address", puppetserver.LayoutOf(h).Options)
 	}
 	if err != nil {
-		p.NoBackEnds = "no address of Puppet Server itself is known (" + err.Error() + "); name one with --backend URL, an address that machines other than the front end can reach"
+		p.NoBackEnds = "the address of Puppet Server behind the front end is unknown (" + err.Error() + "); give it with --backend URL, using an address that other machines can reach"
 		return nil
 	}
 	for _, s := range sockets {
@@ -200,7 +200,7 @@ func ownBackEnds(ctx context.Context, h *host.Host, p *puppetserver.Plan, allowe
 // nodeOf returns the node named in a certificate.
 func nodeOf(c *tls.Config) (string, error) {
 	if len(c.Certificates) == 0 || len(c.Certificates[0].Certificate) == 0 {
-		return "", errors.New("no node certificate given")
+		return "", errors.New("no agent certificate given")
 	}
 	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
 	if err != nil {

@@ -132,10 +132,10 @@ func TestProbeRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{2, []string{"check", "puppet", "--url", "https://localhost"}, "--url is for --probe"},
+		{2, []string{"check", "puppet", "--url", "https://localhost"}, "--url needs --probe"},
 		{2, []string{"check", "--probe", "--url", "https://localhost"}, "--probe --url works with a Puppet Server only"},
 		{2, asked(), "want --url https://HOST:8140"},
-		{2, []string{"check", "puppet", "--probe", "--url", "https://localhost"}, "--probe: no node certificate; give --puppet-ssldir DIR --certname NAME, or --cert and --key"},
+		{2, []string{"check", "puppet", "--probe", "--url", "https://localhost"}, "--probe: agent certificate missing; give --puppet-ssldir DIR --certname NAME, or --cert and --key"},
 		{2, []string{"check", "puppet", "--probe", "--url", "https://localhost", "--certname", "a"}, "want both --puppet-ssldir and --certname"},
 		{2, asked("--url", "localhost:8140"), "want https://HOST:PORT"},
 		{2, asked("--url", "http://localhost:8140"), ": Puppet agents use https; want https://HOST:PORT"},
@@ -143,8 +143,8 @@ func TestProbeRefused(t *testing.T) {
 		{2, asked("--url", "https://localhost:8140/puppet"), "without a path"},
 		{2, asked("--url", "https://localhost:8140", "--file", "motd"), "want MOUNT/PATH"},
 		{2, asked("--url", "https://localhost:8140", "--environment", "a b"), "letters, digits and _"},
-		{2, asked("--url", "https://localhost:8140", "--backend", "http://127.0.0.1:8139"), ": only this machine can reach this address; want one that other machines can reach"},
-		{2, asked("--url", "https://localhost:8140", "--on", "ssh:a"), "--probe does not go with --on"},
+		{2, asked("--url", "https://localhost:8140", "--backend", "http://127.0.0.1:8139"), ": only this machine can reach this address; use an address that other machines can reach"},
+		{2, asked("--url", "https://localhost:8140", "--on", "ssh:a"), "--probe cannot be used with --on"},
 		{2, append(asked("--url", "https://localhost:8140"), "--root", ssldir), "--root"},
 		{4, asked("--url", "https://192.0.2.7:8140"), "192.0.2.7:8140 is not a loopback address and not allowed"},
 		{4, asked("--url", "https://localhost:8140", "--backend", "http://192.0.2.7:8139"), "--allow=192.0.2.7:8139"},
@@ -167,7 +167,7 @@ func TestOwnBackEnds(t *testing.T) {
 		{"host: 127.0.0.1\n port: 8139", ""},
 		{"host: \"::\"\n port: 8139", "http://localhost:8139"},
 		{"host: 0.0.0.0\n ssl-port: 8140", "http://localhost:8080"},
-		{"client-auth: want", "no address of Puppet Server itself is known"},
+		{"client-auth: want", "the address of Puppet Server behind the front end is unknown"},
 	} {
 		h := testkitmachine.Mounted(t, map[string]string{"etc/puppetlabs/puppetserver/conf.d/webserver.conf": "webserver: {\n " + c.conf + "\n}\n"})
 		p, err := probeOptions{url: "https://localhost:8140", environments: []string{"production"}, files: files}.plan(t.Context(), h, net.DefaultResolver)

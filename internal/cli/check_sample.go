@@ -25,7 +25,7 @@ type sampleOptions struct {
 const maxSample = 10 * time.Minute
 
 func (o *sampleOptions) flag(f *pflag.FlagSet) {
-	f.DurationVar(&o.lasting, "sample", 2*time.Second, "how long to measure why this machine is slow; 0 measures nothing (for timers and fleets); if given, a reason counts as a warning for --fail-on")
+	f.DurationVar(&o.lasting, "sample", 2*time.Second, "time to measure why this machine is slow; 0 turns this off (for timers and fleets); if --sample is given, a cause that is found counts as a warning for --fail-on")
 	cliutil.Reads(f, "sample", "2s", func(word string) error {
 		d, err := time.ParseDuration(word)
 		if err == nil && (d < 0 || d > maxSample || d > 0 && d < 100*time.Millisecond) {
@@ -50,7 +50,7 @@ func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o chec
 	case a.root != "":
 		return slow.Diagnose(activity.SinceBoot(h)), nil
 	}
-	a.screen.Status("measuring for %s why this machine is slow (--sample 0 does not)", s.lasting)
+	a.screen.Status("measuring for %s why this machine is slow (--sample 0 turns this off)", s.lasting)
 	defer a.screen.Status("")
 	sample, err := activity.Measure(ctx, h, s.lasting)
 	if err != nil {
@@ -65,5 +65,5 @@ func (o *checkOptions) gateSample(d *slow.Diagnosis) error {
 	if !o.sample.given || d == nil || d.Reason == "" || o.failOn != "warn" && o.failOn != "unknown" {
 		return nil
 	}
-	return ui.Exit(ui.GateNotMet, fmt.Errorf("measured a cause of slowness (%s); --fail-on is %s", d.Reason, o.failOn))
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("this machine is slow (%s), which counts as a warning; --fail-on is %s", d.Reason, o.failOn))
 }

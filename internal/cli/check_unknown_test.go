@@ -25,8 +25,8 @@ func TestUndeterminedPlatform(t *testing.T) {
 		return out.String(), said.String(), code
 	}
 	for form, want := range map[string]string{
-		"table": "T34, platform", "json": `"instance": "kubelet"`, "yaml": "instance: kubelet", "markdown": "whether this is kubelet is unknown",
-		"html": "whether this is kubelet is unknown", "sarif": "whether this is kubelet is unknown", "openmetrics": `fettle_check_finding{id="platform",item="kubelet",state="unknown"`,
+		"table": "T34, platform", "json": `"instance": "kubelet"`, "yaml": "instance: kubelet", "markdown": "unknown whether this is kubelet",
+		"html": "unknown whether this is kubelet", "sarif": "unknown whether this is kubelet", "openmetrics": `fettle_check_finding{id="platform",item="kubelet",state="unknown"`,
 	} {
 		out, said, code := run("--output", form, "--fail-on", "unknown")
 		if !strings.Contains(out, want) || code != 3 {
@@ -42,7 +42,7 @@ func TestUndeterminedPlatform(t *testing.T) {
 	// fix does not ask its rules either, and says so.
 	var fixed, said strings.Builder
 	Main("test", []string{"fix", "--root", file, "--write", filepath.Join(t.TempDir(), "out")}, &fixed, &said)
-	if !strings.Contains(said.String(), "whether this is kubelet is unknown") || !strings.Contains(said.String(), "--platform kubelet checks them") {
+	if !strings.Contains(said.String(), "unknown whether this is kubelet") || !strings.Contains(said.String(), "to check its rules anyway, use --platform kubelet") {
 		t.Errorf("fix: %s", said.String())
 	}
 }

@@ -29,10 +29,10 @@ func daemonCommand(a *app) *cobra.Command {
 	var o daemonOptions
 	c := &cobra.Command{
 		Use: "daemon", Short: "Keep the tuning in force at boot and for new devices", Args: cobra.NoArgs,
-		Long: `Applies the active profiles and keeps them in force. It holds values that need an open
-descriptor, handles new devices, suspend and the schedule, and notices changes by other
-fettle commands. When the daemon ends, values stay, except those with a descriptor.
-If no profile is active, it uses TuneD's preset or recommended profile.`,
+		Long: `Applies the active profiles and keeps them in force. It also applies them to new devices
+and after suspend, follows the schedule, and notices changes by other fettle commands.
+When the daemon ends, values stay, except those that need an open file descriptor. If
+no profile is active, it uses TuneD's preset or recommended profile.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.daemon(c.Context(), o)
 		},
@@ -40,7 +40,7 @@ If no profile is active, it uses TuneD's preset or recommended profile.`,
 	f := c.Flags()
 	f.BoolVar(&o.tuned, "tuned", true, "serve TuneD's D-Bus name, socket and state files")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; fettle undo restores it")
-	f.StringVar(&o.schedule, "schedule", schedule.File, "file of the schedule")
+	f.StringVar(&o.schedule, "schedule", schedule.File, "schedule file")
 	f.DurationVar(&o.enforce, "enforce", 0, "interval at which changed values are restored, such as 1m (default: drift is only reported)")
 	cliutil.Between(f, "enforce", 10*time.Second, 24*time.Hour, time.Minute)
 	// Replaces the global flag, which the daemon rejects.
@@ -97,7 +97,7 @@ func serve(ctx context.Context, h *host.Host, control daemon.Control, main *prof
 	if main.EnableDBus {
 		id, err := h.Files.ReadFile("/etc/machine-id")
 		if err != nil {
-			log.Warn("the bus does not report this machine's id", "error", err)
+			log.Warn("the bus does not report this machine's ID", "error", err)
 		}
 		_, err = bus.Serve(ctx, bus.Options{Target: target, MachineID: string(id), Log: log})
 		failed = append(failed, err)

@@ -164,7 +164,7 @@ func (a *app) sysctlFile(p *tune.Plan) error {
 		fmt.Fprintf(&b, "# %s\n%s = %s\n", st.Reason, st.Setting.Name, strings.Join(strings.Fields(st.Want.Text), " "))
 	}
 	if len(other) > 0 {
-		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot hold %s", summarise(other)), internaltext.CommandLine(append([]string{"fettle", "tune"}, p.Profiles...))+" applies all of it")
+		return ui.Hinted(ui.Refused, fmt.Errorf("a sysctl.d file cannot contain %s", summarise(other)), internaltext.CommandLine(append([]string{"fettle", "tune"}, p.Profiles...))+" applies all values")
 	}
 	_, err := fmt.Fprint(a.screen.Out, b.String())
 	return err

@@ -160,7 +160,7 @@ var (
 	times = []mask{
 		{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
 		{regexp.MustCompile(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
-		{regexp.MustCompile(`about \d+ (s|min); at most until \d\d:\d\d`), "about 1 s; at most until 08:30"},
+		{regexp.MustCompile(`about \d+ (s|min); ends at \d\d:\d\d`), "about 1 s; ends at 08:30"},
 		{regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
 	}
 	tookMask = mask{regexp.MustCompile(`, in \d+(\.\d+)?(µs|ms|s)\b`), ", in 12ms"}

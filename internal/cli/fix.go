@@ -62,8 +62,9 @@ func fixCommand(a *app) *cobra.Command {
 		Long: `Shows the changes that make failed rules pass, and asks before it writes. With IDs it
 changes only the values of these rules. fettle undo reverts the changes. Changes for
 another tool are printed with the command that applies them. --write DIR writes files
-for other tools, and sysctl.d and tmpfiles.d files for the next boot; this also works for
-a recorded machine (--root). After a change on a Satellite, its health check is run.`,
+for other tools, and sysctl.d and tmpfiles.d files for the next boot. It also works for
+a recorded machine (--root). After a change on a Satellite, fettle runs Satellite's
+health check.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.fix(c.Context(), args, o)
 		},
@@ -72,7 +73,7 @@ a recorded machine (--root). After a change on a Satellite, its health check is 
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	f.StringVar(&o.write, "write", "", "write the files of other tools, sysctl.d and tmpfiles.d below this directory")
 	f.BoolVar(&o.force, "force", false, "overwrite files that fettle did not write")
-	f.StringSliceVar(&o.platforms, "platform", nil, "only the rules of these platforms (default all detected platforms)")
+	f.StringSliceVar(&o.platforms, "platform", nil, "fix only the rules of these platforms (default all detected platforms)")
 	cliutil.Requires(c, "--write", "force")
 	return c
 }
@@ -155,7 +156,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		case ctx.Err() != nil:
 			err = errors.New("interrupted: values written, rules not checked again; run fettle check to check, or fettle undo to restore the values")
 		case waits(res.Applied):
-			a.screen.Say("nothing is in force yet, so the findings stay; see below how to activate the changes")
+			a.screen.Say("the changes are not active yet, so the findings remain; see below how to activate them")
 		default:
 			res.Health, err = t.health(ctx)
 		}
@@ -293,7 +294,7 @@ func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Fin
 		var unknown map[string]string
 		platforms, unknown = subject.Of(audit.Products())
 		for _, f := range platform.Undetermined(unknown) {
-			t.screen.Say("%s; its rules were not checked, --platform %s checks them", f.Reason, f.Instance)
+			t.screen.Say("%s; to check its rules anyway, use --platform %s", f.Reason, f.Instance)
 		}
 	}
 	findings := t.rules.Check(ctx, subject, platforms, t.rules.Disabled())

@@ -17,7 +17,7 @@ import (
 func withhold(findings []rule.Finding) {
 	for i, f := range findings {
 		if f.Rule.Each == "sysctls" && f.Fix != nil && len(f.Fix.Changes) > 0 {
-			findings[i].Fix = &rule.Repair{Text: "not written: the files of the copy have it for the next boot"}
+			findings[i].Fix = &rule.Repair{Text: "not written: a file of the copied machine already sets this value for the next boot"}
 		}
 	}
 }
@@ -58,7 +58,7 @@ func agree(findings []rule.Finding) (said []string) {
 			if err1 == nil && err2 == nil && theirs > mine {
 				id, taken = w.id, w.value
 			}
-			said = append(said, fmt.Sprintf("%s wants %s for %s and %s wants %s: %s is taken", w.id, w.value, e.Name, f.ID, e.Value, taken))
+			said = append(said, fmt.Sprintf("%s: %s requires %s, but %s requires %s; using %s", e.Name, w.id, w.value, f.ID, e.Value, taken))
 			w.id, w.value = id, taken
 		}
 	}
@@ -76,7 +76,7 @@ func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) 
 	var changes []setting.Change
 	for _, f := range findings {
 		if f.Fix == nil {
-			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Title: f.Heading(), Text: "no program can fix it: " + f.Why})
+			res.ByHand = append(res.ByHand, guidefindings.ByHand{ID: f.ID, Instance: f.Instance, Title: f.Heading(), Text: "no program can fix this: " + f.Why})
 			continue
 		}
 		more, err := changesOf(f)

@@ -223,7 +223,7 @@ func TestAgree(t *testing.T) {
 			t.Errorf("%s gets %s for %s", f.ID, e.Value, e.For)
 		}
 	}
-	if want := "L07 wants 4096 for sysctl:net.core.somaxconn and R04 wants 511: 4096 is taken"; len(said) != 3 || said[2] != want {
+	if want := "sysctl:net.core.somaxconn: L07 requires 4096, but R04 requires 511; using 4096"; len(said) != 3 || said[2] != want {
 		t.Errorf("said %q, want %q as the last", said, want)
 	}
 }

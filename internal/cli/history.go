@@ -87,9 +87,9 @@ func (a *app) history(ctx context.Context) error {
 		case it.UndoneBy != 0:
 			result += fmt.Sprintf(", undone by %d", it.UndoneBy)
 		case it.SupersededBy != 0:
-			result += fmt.Sprintf(", part of %d", it.SupersededBy)
+			result += fmt.Sprintf(", merged into %d", it.SupersededBy)
 		case it.Live:
-			result += ", stands"
+			result += ", in force"
 		}
 		if c := it.ConfirmedBy; c != nil {
 			result += ", confirmed by " + c.User
@@ -123,11 +123,7 @@ func headlineOfHistory(all []HistoryItem) (h ui.Headline) {
 			live++
 		}
 	}
-	verb := "stand"
-	if live == 1 {
-		verb = "stands"
-	}
-	line := fmt.Sprintf("%s, %s %s", h.Count("transactions", len(all), "transaction"), h.Count("live", live, ""), verb)
+	line := fmt.Sprintf("%s, %s in force", h.Count("transactions", len(all), "transaction"), h.Count("live", live, ""))
 	if live > 0 {
 		line += ": fettle undo restores the values"
 	}

@@ -65,17 +65,17 @@ func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
 		}
 		a.logFile(h, "import", doc.Written)
 	}
-	head, done := &doc.Headline, "not written: --write DIR does"
+	head, done := &doc.Headline, "nothing written (use --write DIR)"
 	if write != "" {
 		done = "wrote " + doc.Written
 	}
-	head.Line("%s: %s taken over, %s to look at", done, head.Count("lines_taken_over", len(res.Translated), "line"), head.Count("lines_to_look_at", len(res.Warnings), ""))
+	head.Line("%s: %s imported, %s to review", done, head.Count("lines_taken_over", len(res.Translated), "line"), head.Count("lines_to_look_at", len(res.Warnings), ""))
 	if a.data() {
 		return ui.Data(a.screen, doc, ui.Done)
 	}
 	if write != "" {
 		ui.PrintHeadline(a.screen, head)
-		ui.PrintLine(a.screen, "what it would change:")
+		ui.PrintLine(a.screen, "to see what the profile would change:")
 		ui.PrintCommand(a.screen, internaltext.CommandLine([]string{"fettle", "--profile-dir", filepath.Dir(doc.Written), "diff", res.Name}))
 		return nil
 	}

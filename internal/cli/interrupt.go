@@ -36,7 +36,7 @@ func (a *app) ignoreSignals(restored func() bool, leave func()) {
 			case n > 2 || time.Since(first) > impatient:
 				leave()
 			case !restored():
-				a.screen.Say("restoring; a moment")
+				a.screen.Say("restoring the old values; please wait")
 			}
 		}
 	}()

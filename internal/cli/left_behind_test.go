@@ -97,7 +97,7 @@ func TestLeftBehind(t *testing.T) {
 	if out, code := run("status"); code != 0 || !strings.Contains(out, how) {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
-	if out, code := run("runs", "prune", "--cut-off", "--yes"); code != 0 || !strings.Contains(out, u.Name()+" stays: ") || !strings.Contains(out, how) {
+	if out, code := run("runs", "prune", "--cut-off", "--yes"); code != 0 || !strings.Contains(out, "not removed: "+u.Name()+": ") || !strings.Contains(out, how) {
 		t.Errorf("prune: exit code %d: %s", code, out)
 	}
 	if names, err := p.runs().Unfinished(); err != nil || len(names) != 1 {

@@ -104,7 +104,7 @@ func headlineOfProfiles(all []ListProfile) (h ui.Headline) {
 			failed++
 		}
 	}
-	line := h.Count("profiles", len(all), "profile") + ", " + h.Count("own", own, "") + " of them fettle's"
+	line := h.Count("profiles", len(all), "profile") + ", " + h.Count("own", own, "") + " built into fettle"
 	if failed > 0 {
 		line += ", " + h.Count("unreadable", failed, "") + " cannot be read"
 	}

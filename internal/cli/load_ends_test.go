@@ -88,7 +88,7 @@ func TestWorkerIsLost(t *testing.T) {
 		if err := <-lost; err != nil {
 			t.Error(err)
 		}
-		for _, want := range []string{"the load ended early: client command 2: ", " s into the load", "Check the machine and the network", "client command 2 was lost and its requests are unknown; the other clients: ", "what was measured is run "} {
+		for _, want := range []string{"the load ended early: client command 2: ", " s into the load", "Check the machine and the network", "client command 2 was lost and its requests are unknown; the other clients: ", "the measurements so far are stored as run "} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in %s", want, out)
 			}

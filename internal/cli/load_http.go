@@ -20,14 +20,14 @@ func loadHTTPCommand(a *app) *cobra.Command {
 	var o loadHTTPOptions
 	c := &cobra.Command{
 		Use: "http URL...", Short: "Load HTTP servers at a fixed rate and measure latency",
-		Long: `Sends requests at a fixed rate (--rate), along a ramp or in steps, even if the server does
-not respond. Latency counts from the time at which a request was due, so a stall counts
-for every delayed request. With --connections N, each of N connections sends the next
-request after the last response; --requests limits their number. The server's warm-up
-is detected and not counted. It reports if this machine was too slow for the rate.
-Servers other than this machine must be allowed (--allow).
+		Long: `Sends requests at a fixed rate (--rate), along a ramp or in steps, even if the server
+does not respond. Latency counts from the time at which a request was due, so a stall
+counts for every delayed request. With --connections N, each of N connections sends the
+next request after the last response; --requests limits the requests per connection. The
+server's warm-up is detected and not counted. The result says if this machine was too
+slow for the rate. Servers other than this machine must be allowed (--allow).
 
-  --find-knee  search the highest rate that meets the thresholds of --expect
+  --find-knee  search for the highest rate that meets the thresholds of --expect
   --observe    record the servers' load
   --clients    generate the load on other machines
   --replay     repeat the requests of a log with the times between them`,
@@ -40,11 +40,11 @@ Servers other than this machine must be allowed (--allow).
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.rate, "rate", "", "requests to start per time: 500/s, 30/min, or a ramp 100/s..1000/s")
-	f.StringVar(&o.steps, "steps", "", "rates, one after the other, each for the time of --for: 100/s,200/s,400/s")
+	f.StringVar(&o.rate, "rate", "", "request rate: 500/s, 30/min, or a ramp 100/s..1000/s")
+	f.StringVar(&o.steps, "steps", "", "request rates, one after the other, each for the time in --for: 100/s,200/s,400/s")
 	f.IntVarP(&o.connections, "connections", "c", 0, "without --rate: number of connections that send one request after the other")
-	f.Int64Var(&o.requests, "requests", 0, "with --connections: number of requests per connection; --for then limits the time (default 1h)")
-	f.DurationVar(&o.length, "for", 30*time.Second, "duration, such as 30s or 5m; with --steps: of each step; with --replay: at most so long")
+	f.Int64Var(&o.requests, "requests", 0, "with --connections: number of requests per connection; --for is then a time limit (default 1h)")
+	f.DurationVar(&o.length, "for", 30*time.Second, "duration of the load, such as 30s or 5m; with --steps: duration of each step; with --replay: maximum duration")
 	cliutil.AlsoCalled(f, "for", "duration", "time")
 	f.DurationVar(&o.warmUp, "warm-up", 0, "warm up at the first rate for this time, not counted, such as 10s")
 	f.IntVar(&o.maxConnections, "max-connections", 1000, "maximum number of connections with --rate")
@@ -53,25 +53,25 @@ Servers other than this machine must be allowed (--allow).
 	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header 'NAME: VALUE', or @FILE with one per line; repeatable")
 	f.StringVar(&o.body, "body", "", "body of each request, or @FILE")
 	f.StringVar(&o.urls, "urls", "", "file with lines WEIGHT METHOD URL, instead of URLs")
-	f.BoolVar(&o.close, "close", false, "open a connection for each request")
-	f.BoolVar(&o.http2, "http2", false, "speak HTTP/2")
+	f.BoolVar(&o.close, "close", false, "open a new connection for each request")
+	f.BoolVar(&o.http2, "http2", false, "use HTTP/2")
 	f.IntVar(&o.streams, "streams", 1, "with --http2: concurrent requests on each connection")
-	f.IntSliceVar(&o.wanted, "ok-status", nil, "status codes from 400 on that are not errors, such as 404,410")
+	f.IntSliceVar(&o.wanted, "ok-status", nil, "status codes of 400 and above that do not count as errors, such as 404,410")
 	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
-	f.StringVar(&o.connectTo, "connect-to", "", "connect to this HOST:PORT instead of the URLs' own")
+	f.StringVar(&o.connectTo, "connect-to", "", "connect to this HOST:PORT instead of the host and port in the URLs")
 	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this is met: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable")
-	f.BoolVar(&o.findKnee, "find-knee", false, "search the highest rate at which --expect holds, starting at --rate; --for is then the time of each stage (default 10s)")
+	f.BoolVar(&o.findKnee, "find-knee", false, "search for the highest rate that meets --expect, starting at --rate; --for is then the time of each stage (default 10s)")
 	f.StringSliceVar(&o.observe, "observe", nil, "record CPU, run queue, memory and network of a server: local or ssh:HOST; repeatable")
 	f.StringSliceVar(&o.clients, "clients", nil, "machines that generate the load, each with fettle installed: ssh:A,ssh:B")
 	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker on another machine; repeatable")
 	f.StringArrayVar(&o.replay.logs, "replay", nil, "replay the requests of this log against URL; repeatable")
-	f.Float64Var(&o.replay.speed, "speed", 1, "with --replay: factor on the speed of the log")
+	f.Float64Var(&o.replay.speed, "speed", 1, "with --replay: speed relative to the log; 2 is twice as fast")
 	f.StringArrayVar(&o.replay.methods, "replay-method", nil, "with --replay: also send requests with this method, without a body; repeatable (default only GET and HEAD)")
 	f.StringVar(&o.replay.format, "replay-format", "", "with --replay: format of the log, as for fettle logs --format")
 	f.BoolVar(&o.manifest, "manifest", false, "print a Kubernetes Job that generates the load, and load nothing")
 	f.StringVar(&o.image, "image", "", "with --manifest: container image with fettle")
 	o.identityFlags(f)
-	f.StringVar(&o.resume, "tls-resume", "on", "on or off: resume TLS sessions with new connections")
+	f.StringVar(&o.resume, "tls-resume", "on", "resume TLS sessions on new connections: on or off")
 	o.limits(f)
 	o.given = f.Changed
 	o.rules(c)

@@ -222,7 +222,7 @@ func TestLoadHTTP(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("it does not end")
 		}
-		if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(talk.String(), "interrupted: the connections are closed; what was measured is run ") {
+		if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(talk.String(), "interrupted: the connections are closed; the measurements so far are stored as run ") {
 			t.Errorf("exit %d: %s", code, talk.String())
 		}
 		if x := loadResult(t, []byte(text.String())); x == nil || x.Cut == nil || x.Whole.Statuses["200"] < 90 {

@@ -66,7 +66,7 @@ func (v *loadView) stage(s load.KneeStage) {
 func (v *loadView) quiet(client string, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	text := fmt.Sprintf("no report from client %s since %s; the load ends after half a minute without one. Check its machine and the network", client, since.Format(time.TimeOnly))
+	text := fmt.Sprintf("no report from client %s since %s; the load stops after 30 s without a report. Check that machine and the network", client, since.Format(time.TimeOnly))
 	if !v.live {
 		v.screen.Say("%s", text)
 		return

@@ -224,5 +224,5 @@ func (o loadHTTPOptions) checkManifest(urls []string) error {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return fmt.Errorf("servers must be allowed, because in a pod none is on the loopback: --allow %s", net.JoinHostPort(u.Hostname(), port))
+	return fmt.Errorf("a pod cannot reach the server over loopback, so allow the server: --allow %s", net.JoinHostPort(u.Hostname(), port))
 }

@@ -18,14 +18,14 @@ import (
 func loadMQTTCommand(a *app) *cobra.Command {
 	var o loadMQTTOptions
 	c := &cobra.Command{
-		Use: "mqtt BROKER", Short: "Load an MQTT broker as hosts of remote execution",
+		Use: "mqtt BROKER", Short: "Load an MQTT broker with simulated remote execution hosts",
 		Long: `Simulates N hosts of pull-based remote execution (MQTT 3.1.1) against a broker, such as
-mqtt://localhost:1883 or mqtts://localhost:8883. The hosts connect at
---connect-rate, and each receives the job notification of Foreman's smart proxy. It
-measures how many hosts the broker accepts, and when each host is notified. With --pull
-URL the hosts fetch their jobs from URL/JOB and post the output to URL/JOB/update. Repeat
---setting to run one round of jobs for each group of proxy settings. Servers other than
-this machine must be allowed (--allow).`,
+mqtt://localhost:1883 or mqtts://localhost:8883. The hosts connect at --connect-rate,
+and each receives the job notification of Foreman's smart proxy. It measures how many
+hosts the broker accepts, and when each host is notified. With --pull URL the hosts
+fetch their jobs from URL/JOB and post the output to URL/JOB/update. Repeat --setting to
+run one round of jobs for each group of proxy settings. Servers other than this machine
+must be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.recorded = recordedCommand(c, args)
@@ -33,15 +33,15 @@ this machine must be allowed (--allow).`,
 		},
 	}
 	f := c.Flags()
-	f.IntVarP(&o.hosts, "hosts", "n", 0, "number of hosts, such as 100 or 2k (default one for each of --host-certs)")
-	f.StringVar(&o.connectRate, "connect-rate", "100/s", "connections per time: 100/s, 6000/min")
-	f.StringVar(&o.jobRate, "job-rate", "100/s", "jobs per time: 100/s")
+	f.IntVarP(&o.hosts, "hosts", "n", 0, "number of hosts, such as 100 or 2k (default one for each file in --host-certs)")
+	f.StringVar(&o.connectRate, "connect-rate", "100/s", "rate at which hosts connect: 100/s, 6000/min")
+	f.StringVar(&o.jobRate, "job-rate", "100/s", "rate at which jobs are sent: 100/s")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of connecting, publishing and each HTTP request, such as 10s")
 	f.DurationVar(&o.wait, "wait", 0, "end a round of jobs after this time without news (default 10s; with --pull 30s plus --output-every)")
-	f.StringVar(&o.pull, "pull", "", "URL below which hosts fetch their jobs: from URL/JOB, and output goes to URL/JOB/update")
-	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: time between two reports of a job, such as 5s")
+	f.StringVar(&o.pull, "pull", "", "hosts fetch their jobs from URL/JOB and post the output to URL/JOB/update")
+	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: time between two output reports of a job, such as 5s")
 	f.DurationVar(&o.jobTime, "job-time", 15*time.Second, "with --pull: duration of a job, such as 15s")
-	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: a round of jobs with these proxy settings: 'ttl=5s,resend=15m,limit=200'; repeatable (default the proxy's own, no limit)")
+	f.StringArrayVar(&o.settings, "setting", nil, "with --pull: run one round of jobs with these proxy settings: 'ttl=5s,resend=15m,limit=200'; repeatable (default the proxy's own, no limit)")
 	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
 	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless each round meets this: 'p99 < 1s' (notifications), 'errors < 1%' (jobs), 'rate > 90/s'; repeatable")
 	reads := func(name, example string, read func(word string) error) { cliutil.Reads(f, name, example, read) }

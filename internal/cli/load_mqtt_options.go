@@ -42,11 +42,11 @@ func (o *loadMQTTOptions) rules(c *cobra.Command) {
 	cliutil.Check(c, func([]string) error {
 		switch {
 		case o.hosts == 0 && o.hostCerts == "":
-			return ui.Retry(ui.Usage, errors.New("how many hosts?"), "", "--hosts=100")
+			return ui.Retry(ui.Usage, errors.New("number of hosts missing; want --hosts or --host-certs"), "", "--hosts=100")
 		case len(o.settings) > maxSettings:
 			return ui.Without(fmt.Errorf("--setting: %d values; at most %d allowed", len(o.settings), maxSettings), "--setting")
 		case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
-			return ui.Without(fmt.Errorf("--wait %v: too short; the proxy reports every %v", o.wait, min(o.every, o.jobTime)), "--wait")
+			return ui.Without(fmt.Errorf("--wait %v: too short; the hosts send output only every %v", o.wait, min(o.every, o.jobTime)), "--wait")
 		}
 		return nil
 	})
@@ -240,10 +240,10 @@ func (a *app) sayMQTT(p *mqtt.Plan) error {
 	if err != nil {
 		return err
 	}
-	rounds := "a job for each"
+	rounds := "one job for each host"
 	if len(p.Settings) > 1 {
-		rounds = fmt.Sprintf("%d rounds of a job for each", len(p.Settings))
+		rounds = fmt.Sprintf("%d rounds of one job for each host", len(p.Settings))
 	}
-	a.screen.Say("%d hosts, then %s: until %s or later; up to %d of %d open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+engine.OwnFiles, limit)
+	a.screen.Say("connecting %d hosts, then %s; ends at %s or later and uses up to %d of %d allowed open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+engine.OwnFiles, limit)
 	return nil
 }

@@ -216,7 +216,7 @@ func TestLoadMQTT(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("it does not end")
 		}
-		if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(talk.String(), "interrupted: the hosts are disconnected; what was measured is run ") {
+		if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(talk.String(), "interrupted: the hosts are disconnected; the measurements so far are stored as run ") {
 			t.Errorf("exit %d: %s", code, talk.String())
 		}
 		if x := mqttResult(t, []byte(text.String())); x == nil || x.Cut == nil || x.Cut.Planned != 60 || x.Cut.Done < 5 {

@@ -109,8 +109,8 @@ func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Requires(c, "--replay", "speed", "replay-method", "replay-format")
 	cliutil.Requires(c, "--manifest", "image")
 	cliutil.Excludes(c, "requests", "use --for instead of --requests", "warm-up", "clients", "client-command")
-	cliutil.Excludes(c, "connections", "--connections sets this", "max-connections")
-	cliutil.Excludes(c, "http2", "needs HTTP/1.1", "close")
+	cliutil.Excludes(c, "connections", "--connections already sets the number of connections", "max-connections")
+	cliutil.Excludes(c, "http2", "only HTTP/1.1 has this option", "close")
 	cliutil.Excludes(c, "urls", "the --urls file sets the method of each URL", "method")
 	cliutil.Excludes(c, "replay", "the log sets the requests and their times", "urls", "method", "body", "warm-up", "find-knee")
 	cliutil.Excludes(c, "replay", "a replay has one generator", "clients", "client-command")
@@ -145,7 +145,7 @@ func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engin
 	}
 	p.Stages, p.For, p.WarmUp, p.Gates, p.Replay, p.Each = stages, o.length, o.warmUp, gates, replayed, o.requests
 	if p.Length() > maxRun {
-		return nil, nil, ui.Without(fmt.Errorf("the steps take %v in total, at most %v allowed", p.Length(), maxRun), "--for")
+		return nil, nil, ui.Without(fmt.Errorf("the load would take %v in total; at most %v allowed", p.Length(), maxRun), "--for")
 	}
 	secured := slices.ContainsFunc(p.Set.Origins, func(o engine.Origin) bool { return o.TLS })
 	if !secured && (o.files != engine.Files{} || o.given("tls-resume")) {
@@ -320,7 +320,7 @@ func mayOpen(connections int, what string) error {
 	}
 	if need := uint64(connections) + engine.OwnFiles; need > limit {
 		return &ui.Error{Code: ui.Refused, Err: fmt.Errorf("%s need %d open files, but the limit of this process is %d", what, need, limit),
-			Hint: "fewer connections need fewer", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
+			Hint: "or use fewer connections", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
 	}
 	return nil
 }

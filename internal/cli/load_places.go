@@ -58,7 +58,7 @@ func sshHosts(local bool) func(words string) error {
 			if _, ok := ssh.ParseHost(word); ok || local && word == localMachine {
 				continue
 			}
-			want := "want ssh:HOST or ssh:USER@HOST; a port and a key belong into ~/.ssh/config"
+			want := "want ssh:HOST or ssh:USER@HOST; set port and key in ~/.ssh/config"
 			if local {
 				want = "want local, ssh:HOST or ssh:USER@HOST"
 			}
@@ -137,7 +137,7 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 	g.Prepared = load.Led(*p, g.Fleet)
 	for _, origin := range p.Set.Origins {
 		if socket := origin.Sockets[0]; socket.Addr().IsLoopback() {
-			a.screen.Say("%s is each client's own machine", origin.HostPort)
+			a.screen.Say("%s is a loopback address: each client loads its own machine", origin.HostPort)
 		}
 	}
 	return g, nil

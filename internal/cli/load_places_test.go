@@ -141,7 +141,7 @@ func TestLoadPlaces(t *testing.T) {
 	t.Run("any transport", func(t *testing.T) {
 		out, x := loadHTTP(t, state, 0, "--rate", "50/s", "--for", "2s", "--client-command", "fettle load worker", "--client-command", "exec /usr/bin/fettle load worker", base+"/command", "-o", "json")
 		union(t, x, "/command", 2)
-		if !strings.Contains(out, "is each client's own machine") {
+		if !strings.Contains(out, "is a loopback address: each client loads its own machine") {
 			t.Error(out)
 		}
 	})

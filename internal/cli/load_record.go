@@ -46,13 +46,13 @@ func (o loadHTTPOptions) says(p *load.Plan) string {
 	what := fmt.Sprintf("%d connections", p.Connections)
 	switch {
 	case p.Each > 0:
-		return fmt.Sprintf("%s, %d requests of each; at most %v", what, p.Each, o.length) + until(p.Length())
+		return fmt.Sprintf("%s, %d requests on each; at most %v", what, p.Each, o.length) + until(p.Length())
 	case o.findKnee:
 		in := o.kneeRange(p)
 		stage, before := p.StageLength(in.Lowest, in.Each)
-		text := fmt.Sprintf("searching from %s on; a stage takes %v, and there are about 20", engine.Stage{From: in.Lowest, To: in.Lowest}, stage+before)
+		text := fmt.Sprintf("searching from %s upward, in about 20 stages of %v", engine.Stage{From: in.Lowest, To: in.Lowest}, stage+before)
 		if o.warmUp > 0 {
-			text += fmt.Sprintf("; before, %v of warm-up", o.warmUp)
+			text += fmt.Sprintf(", after %v of warm-up", o.warmUp)
 		}
 		return text
 	case p.Replay != nil:

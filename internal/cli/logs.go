@@ -29,11 +29,12 @@ func logsCommand(a *app) *cobra.Command {
 share, mean, standard deviation, extremes and percentiles (within 0.8 %). Lines that are
 not requests are counted and shown.
 
-Formats: Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet Server,
-PuppetDB, Foreman, Rails and JSON lines. They may have the prefix of syslog or a container
-runtime, and be compressed (gzip, zstd, bzip2). A directory means all of its files, -
-means standard input. The format is detected from the first lines, or read from the
-server's configuration (--config, which also names the files), and printed.`,
+Formats: Apache, nginx, HAProxy, Envoy, Istio, Traefik, AWS load balancers, Puppet
+Server, PuppetDB, Foreman, Rails and JSON lines. They may have the prefix of syslog or a
+container runtime, and be compressed (gzip, zstd, bzip2). A directory means all of its
+files, - means standard input. The format is detected from the first lines. With
+--config the format and the names of the files are read from the server's configuration.
+The output names the format.`,
 		Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown = logs.Shown{Groups: c.Flags().Changed("top"), Slowest: c.Flags().Changed("slowest")}
@@ -78,7 +79,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	}
 	found, err := source.FindIn(h, a.root, paths)
 	if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
-		return ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.Path})+" reads that one")
+		return ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.Path})+" reads this machine's file")
 	}
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	if err == nil && o.sinceLast == "" && res.Nothing() {
-		err = fmt.Errorf("%s, none readable", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
+		err = fmt.Errorf("no line could be read as a request (%s)", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
 	}
 	o.Another(res)
 	// Save the result of a truncated log: the next call continues after the read part.

@@ -25,8 +25,9 @@ func logsCompareCommand(a *app) *cobra.Command {
 		Use: "compare BEFORE AFTER", Short: "Compare two logs: what became slower or faster",
 		Long: `Compares two logs (BEFORE and AFTER are files or directories). Each side is divided into
 24 time slices, whose spread gives each difference a 95 % interval. The change of the
-mean is split into a change of the mix of requests and a change of their durations. A log
-does not show other changes between the two times; for a proof use fettle prove --live.`,
+mean is split into a change of the mix of requests and a change of their durations. A
+log does not show other changes between the two times; for a proof use fettle prove
+--live.`,
 		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown.Groups = c.Flags().Changed("top")
@@ -78,7 +79,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 		asked.By = asked.By[:1]
 	}
 	reading := sets{find: o.Find}
-	stop := a.screen.Percent("reading both twice", reading.progress)
+	stop := a.screen.Percent("reading both logs twice", reading.progress)
 	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, reading.next, asked, o.sort, o.top)
 	stop()
 	if ctx.Err() != nil {

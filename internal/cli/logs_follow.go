@@ -71,13 +71,13 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 
 // firstLine waits until recently rotated logs have a line. Formats are detected from it.
 func (a *app) firstLine(ctx context.Context, h *host.Host, o logsOptions, paths []string) (*source.Set, []*logformat.Format, error) {
-	a.screen.Say("no line yet; waiting for the first until Ctrl-C")
+	a.screen.Say("the logs are still empty; waiting for the first line until Ctrl-C")
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, nil, ui.Exit(ui.Failed, errors.New("no line came"))
+			return nil, nil, ui.Exit(ui.Failed, errors.New("the logs stayed empty"))
 		case <-tick.C:
 		}
 		found, err := source.Find(h, paths)

@@ -16,7 +16,7 @@ import (
 func logsMergeCommand(a *app) *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
-		Use: "merge PART...", Short: "Merge the results of several machines, which --save wrote",
+		Use: "merge PART...", Short: "Merge results that --save wrote on several machines",
 		Long: `Merges saved results. The result is the same as if all logs were read at once. All parts
 must be grouped in the same way.`,
 		Args: cobra.MinimumNArgs(1), Annotations: map[string]string{moreFormats: logsFormats},

@@ -33,7 +33,7 @@ type logsOptions struct {
 func (o *logsOptions) common(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&o.paths, "path", nil, "pattern of paths to count as one route: /hosts/:id, /static/*; repeatable; see --by route")
-	f.StringVar(&o.learn, "paths", "", "auto: detect path segments that are IDs, from the beginning of the logs")
+	f.StringVar(&o.learn, "paths", "", "auto: detect path segments that are IDs, using the first lines of the logs")
 	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
 	f.StringVar(&o.since, "since", "", "only requests since this time: 2026-11-20, 2026-11-20 13:00 (local time), 2026-11-20 13:00:00Z (UTC), or 2h ago: 2h")
 	f.StringVar(&o.until, "until", "", "only requests before this time, as for --since")
@@ -47,7 +47,7 @@ func (o *logsOptions) common(c *cobra.Command) {
 	cliutil.OneOf(f, "sort", logs.Sorts...)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	f.IntVar(&o.groups, "groups", 1_000_000, "maximum groups kept; the rest is summed as \"other\"")
-	f.IntVar(&o.workers, "workers", 0, "parallel readers (default one for each CPU)")
+	f.IntVar(&o.workers, "workers", 0, "number of parallel readers (default one for each CPU)")
 	cliutil.Between(f, "groups", 1, 100_000_000, 1_000_000)
 	cliutil.Between(f, "workers", 0, 1024, 2)
 }
@@ -58,7 +58,7 @@ func (o *logsOptions) lines(c *cobra.Command) {
 	f.StringVar(&o.Format, "format", "", "log format of the server's configuration: apache:LOGFORMAT, nginx:LOG_FORMAT, haproxy:LOG-FORMAT, envoy:TEXT_FORMAT, logback:PATTERN; or a name: combined, haproxy, puppetserver, foreman, ... (default detected)")
 	f.StringArrayVar(&o.config, "config", nil, "server configuration with the log format: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
 	f.StringVar(&o.Unit, "unit", "", "unit of the duration: ns, us, ms or s (default from the format)")
-	f.StringVar(&o.Duration, "duration", "", "JSON lines: member with the duration; needs --unit")
+	f.StringVar(&o.Duration, "duration", "", "for JSON lines: name of the member that contains the duration; needs --unit")
 	cliutil.OneOf(f, "unit", "ms", "s", "us", "ns")
 	cliutil.Exclusive(c, "format", "config")
 }

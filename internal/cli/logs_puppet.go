@@ -41,7 +41,7 @@ also shows the server's share of the wait for catalogs.`,
 	f.StringVar(&o.since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h ago: 2h")
 	f.StringVar(&o.until, "until", "", "only runs whose report was stored before this time")
 	f.IntVar(&o.top, "top", 10, "number of types, resources and nodes shown; 0 for all")
-	f.IntVar(&o.workers, "workers", 0, "parallel readers (default one for each CPU)")
+	f.IntVar(&o.workers, "workers", 0, "number of parallel readers (default one for each CPU)")
 	o.lines(c)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	cliutil.Between(f, "workers", 0, 1024, 2)

@@ -56,7 +56,7 @@ func (a *app) machine(ctx context.Context) (*tune.Machine, error) {
 func (a *app) machineAsIs(ctx context.Context) (*tune.Machine, error) {
 	return a.open(ctx, func(err error) error {
 		for line := range strings.Lines(err.Error()) {
-			a.screen.Say("%s: left out", strings.TrimSuffix(line, "\n"))
+			a.screen.Say("ignored: %s", strings.TrimSuffix(line, "\n"))
 		}
 		return nil
 	})
@@ -85,7 +85,7 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 		return nil, err
 	}
 	for _, w := range m.Main.Warnings {
-		a.screen.SayOnce(w.String() + ": left out")
+		a.screen.SayOnce("ignored: " + w.String())
 	}
 	m.NoJournal = a.copied()
 	return m, nil
@@ -128,7 +128,7 @@ func (a *app) profileDirsOf(h *host.Host) ([]string, error) {
 			continue
 		}
 		if _, err := h.Files.Stat(dirs[i]); err != nil {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--profile-dir %s: %s has no %s", d, h.Name, dirs[i]), "with --root, --profile-dir is a path inside that tree; copy the profiles into the tree")
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--profile-dir %s: %s does not contain the directory %s", d, h.Name, dirs[i]), "with --root, --profile-dir is a path inside that tree; copy the profiles into the tree")
 		}
 	}
 	return dirs, nil

@@ -20,7 +20,7 @@ func TestReaderThatHasSeenEnough(t *testing.T) {
 	for _, c := range []struct{ args, say string }{
 		{"facts", ""},
 		{"facts --output json", ""},
-		{"diff throughput-performance --sysctl", "cannot hold"},
+		{"diff throughput-performance --sysctl", "cannot contain"},
 		{"list", ""},
 		{"--help", ""},
 		{"tune --set vm.swappiness=30", "output not read to its end, but transaction 1 is complete: done;"},
@@ -39,7 +39,7 @@ func TestReaderThatHasSeenEnough(t *testing.T) {
 			cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine)
 			cmd.Stdout, cmd.Stderr = w, &said
 			err = cmd.Run()
-			if refused := c.say == "cannot hold"; (err != nil) != refused || refused && cmd.ProcessState.ExitCode() != 4 {
+			if refused := c.say == "cannot contain"; (err != nil) != refused || refused && cmd.ProcessState.ExitCode() != 4 {
 				t.Errorf("%v: %s", err, &said)
 			}
 			if !strings.Contains(said.String(), c.say) {

@@ -29,11 +29,12 @@ func proveCommand(a *app) *cobra.Command {
 change, in random order (ABBA or BAAB), so background load cannot favor a side. Each
 switch goes through the journal. The machine is restored when fettle ends, also after
 Ctrl-C or kill -9. The verdict is faster, slower, no effect above the margin, or cannot
-tell yet. Its interval is valid however often you look.
+tell yet. The interval in the verdict is valid however often you look.
 
 With --live it runs nothing, but switches the change on and off while this machine does
-its usual work. It compares time windows with and without the change, by a request log, a
-Prometheus query, or the kernel's pressure stall information (PSI).`,
+its usual work. It compares the time windows with the change and those without it. The
+metric is from a request log, a Prometheus query, or the kernel's pressure stall
+information (PSI).`,
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		Args:        o.checkWork,
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -47,39 +48,39 @@ Prometheus query, or the kernel's pressure stall information (PSI).`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.Profiles, "profile", nil, "the change: a profile; repeatable, later ones take precedence")
-	f.StringArrayVar(&o.Set, "set", nil, "the change: one setting, SETTING=VALUE; repeatable")
-	f.StringVar(&o.Plan, "plan", "", "the change: file with the plan of fettle diff --output json")
-	f.StringVar(&o.ChangeCmd, "change-cmd", "", "the change: a shell command that makes it; needs --undo-cmd")
-	f.StringVar(&o.UndoCmd, "undo-cmd", "", "shell command that undoes --change-cmd; it must also succeed when there is nothing to undo")
+	f.StringArrayVar(&o.Profiles, "profile", nil, "change to test: a profile; repeatable, later ones take precedence")
+	f.StringArrayVar(&o.Set, "set", nil, "change to test: one setting, SETTING=VALUE; repeatable")
+	f.StringVar(&o.Plan, "plan", "", "change to test: file with a plan from fettle diff --output json")
+	f.StringVar(&o.ChangeCmd, "change-cmd", "", "change to test: a shell command that makes the change; needs --undo-cmd")
+	f.StringVar(&o.UndoCmd, "undo-cmd", "", "shell command that undoes --change-cmd; must also succeed if there is nothing to undo")
 	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR")
-	f.StringVar(&o.Unit, "unit", "", "unit of --metric; s and 1/s give the verdicts faster and slower, others better and worse")
+	f.StringVar(&o.Unit, "unit", "", "unit of --metric; with s and 1/s the verdicts are faster and slower, otherwise better and worse")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of --metric are better")
-	f.Float64Var(&o.Percentile, "percentile", -1, "percentile of the numbers that REGEXP finds in a run, 0 to 100 (default the last number)")
+	f.Float64Var(&o.Percentile, "percentile", -1, "use this percentile, 0 to 100, of the numbers that REGEXP finds in a run (default: use the last number)")
 	f.StringArrayVar(&o.Guards, "guard", nil, "stop once METRIC is worse by more than LIMIT: max-memory:10%, p99=p99 ([0-9.]+):20%; repeatable")
 	f.StringArrayVar(&o.Caps, "stop-above", nil, "stop at once when METRIC exceeds VALUE: max-memory:2000000000, pressure:memory:20; repeatable")
-	f.StringVar(&o.Bench, "bench", "", "the work: a benchmark instead of COMMAND, such as disk:randrw, disk:stream-read@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench")
+	f.StringVar(&o.Bench, "bench", "", "measure this benchmark instead of COMMAND: disk:randrw, disk:stream-read@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench")
 	f.StringVar(&o.Fio, "fio", "", "with --bench disk: path of the fio program (default fio in PATH)")
 	f.BoolVar(&o.Live, "live", false, "measure work that already runs on this machine, in time windows with and without the change")
 	o.Window = 10 * time.Minute
-	f.Var(&bothWindows{a, o}, "window", "with --live: length of a time window, such as 10m, varied by a tenth; HH:MM-HH:MM: change only within these hours of local time")
+	f.Var(&bothWindows{a, o}, "window", "with --live: length of a time window, such as 10m, varied by a tenth; or hours of local time, HH:MM-HH:MM, outside of which nothing is changed")
 	f.DurationVar(&o.Settle, "settle", 0, "with --live: warm-up time after each switch, not counted (default a fifth of --window)")
-	f.StringVar(&o.Covariate, "covariate", "", "with --live: covariate that affects the metric and is not affected by the change: rate (of requests in the log), or a metric")
-	f.StringVar(&o.Pattern, "pattern", "", "with --live: regular expression for other logs; its first group is the duration")
+	f.StringVar(&o.Covariate, "covariate", "", "with --live: quantity that affects the metric but is not affected by the change: rate (of requests in the log), or a metric")
+	f.StringVar(&o.Pattern, "pattern", "", "with --live: regular expression for unsupported log formats; its first group is the duration")
 	f.StringVar(&o.LogFormat, "log-format", "", "with --live: log format, as for fettle logs --format (default detected)")
 	f.StringArrayVar(&o.LogConfig, "log-config", nil, "with --live: server configuration with the log format, as for fettle logs --config; repeatable")
 	f.StringVar(&o.TokenFile, "prometheus-token", "", "with --live: file with the bearer token for Prometheus")
 	f.StringVar(&o.Margin, "margin", "2%", "smallest effect that matters, in percent")
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "probability of a wrong verdict, 0 to 1")
-	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "start no run after this time, such as 30m (with --live: the time of all blocks)")
+	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "start no further run after this time, such as 30m; with --live: total time of all blocks")
 	f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a run (default the budget, at least a minute), and of --change-cmd and --undo-cmd (default 10m)")
 	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of four runs")
-	f.IntVar(&o.Placebo, "placebo", d.Placebo, "blocks of the placebo, which measures the noise")
+	f.IntVar(&o.Placebo, "placebo", d.Placebo, "number of placebo blocks; they change nothing and measure the noise")
 	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; the placebo may raise it")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default a new one, recorded)")
 	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")
-	f.StringVar(&o.Resume, "resume", "", "resume an interrupted experiment, by its name (fettle runs list) or last; or continue one that ended undecided, by its ID, for the time of --budget")
+	f.StringVar(&o.Resume, "resume", "", "resume an interrupted experiment, by its name (fettle runs list) or last; or continue an undecided experiment, by its ID, for the time in --budget")
 	f.BoolVar(&o.Anyway, "force", false, "measure although the machine is busy or the margin cannot be reached")
 	o.limits(f)
 	cliutil.Check(c, func(args []string) error { return o.check(c.Flags(), args) })

@@ -129,7 +129,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	p := newProving(t)
 	place, stuck := filepath.Join(p.machine, "proc/sys/vm/swappiness"), p.file("stuck")
 	args := []string{"prove", "--force", "--change-cmd", "echo 10 >" + place + "; echo >" + stuck, "--undo-cmd", "[ ! -e " + stuck + " ] && echo 60 >" + place, "--", p.work}
-	if out, code := p.run(args...); code != 6 || !strings.Contains(out, "the watchdog keeps trying for ten minutes; to do it by hand:") {
+	if out, code := p.run(args...); code != 6 || !strings.Contains(out, "the watchdog keeps trying to undo the change for ten minutes; to undo it by hand:") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	state := filepath.Join(p.machine, "var/lib/fettle")
@@ -185,7 +185,7 @@ func TestProveInsisted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		await(t, "a word about the second signal", func() bool { return strings.Contains(said.String(), "restoring; a moment") })
+		await(t, "a word about the second signal", func() bool { return strings.Contains(said.String(), "restoring the old values; please wait") })
 		if c.code == 130 {
 			p.on()
 		}
@@ -270,7 +270,7 @@ func TestProveGoesOn(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 	}
-	if out, code := p.run("prove", "--resume", all[1].ID); code != 2 || !strings.Contains(out, "; only a run that ran out of time or blocks can be resumed") {
+	if out, code := p.run("prove", "--resume", all[1].ID); code != 2 || !strings.Contains(out, "; only a run that reached its limit of time or blocks can be resumed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.restored()

@@ -88,7 +88,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-var errNoChange = errors.New("want one of: --profile, --set, --plan, --change-cmd")
+var errNoChange = errors.New("want exactly one of --profile, --set, --plan, --change-cmd")
 
 // ways returns the given flags that specify a change.
 func (o *proveOptions) ways() (out []string) {
@@ -136,7 +136,7 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	if f.Changed("fio") && !strings.HasPrefix(o.Bench, "disk:") {
 		return ui.Without(errors.New("--fio needs --bench disk:CELL"), "--fio")
 	}
-	foreign, why := ofLive, "is for --live"
+	foreign, why := ofLive, "needs --live"
 	switch {
 	case o.Live && o.Bench != "":
 		return ui.Without(errors.New("want --bench or --live, not both"), "--live")

@@ -78,7 +78,7 @@ func TestProveLiveChanges(t *testing.T) {
 	}{
 		"a profile, kept": {
 			func(*testing.T, *proving) []string { return []string{"--profile", "quick", "--keep"} },
-			[]string{"--metric", "logs:/var/log/quick.log:median"}, 0, []string{"faster by ", "vm.swappiness: 60 -> 10", "kept: transaction "}, true,
+			[]string{"--metric", "logs:/var/log/quick.log:median"}, 0, []string{"faster by ", "vm.swappiness: 60 -> 10", "change kept as transaction "}, true,
 		},
 		"a plan": {
 			func(t *testing.T, p *proving) []string {

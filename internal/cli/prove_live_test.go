@@ -109,7 +109,7 @@ func TestProveLive(t *testing.T) {
 		t.Errorf("%+v, covariate %v, %d windows", e.Design.Live, e.Covariate, len(e.Visits))
 	}
 	show, err := s.command("runs", "show", r.ID).CombinedOutput()
-	if err != nil || !strings.Contains(string(show), "running work: windows of 40ms; 5ms after each switch do not count") || !strings.Contains(string(show), "covariate") {
+	if err != nil || !strings.Contains(string(show), "running work, measured in windows of 40ms; the first 5ms after each switch do not count") || !strings.Contains(string(show), "covariate") {
 		t.Errorf("%v: %s", err, show)
 	}
 }
@@ -171,7 +171,7 @@ func TestProveLiveFaults(t *testing.T) {
 		"a command too":          {[]string{"--", "true"}, 2, "--live measures work that already runs"},
 		"an option of commands":  {[]string{"--percentile", "99"}, 2, "--percentile works with a command, not with --live"},
 		"no such log":            {[]string{"--metric", "logs:/var/log/none.log:p99"}, 2, "/var/log/none.log"},
-		"no duration in it":      {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line of its last 256 KiB matches"},
+		"no duration in it":      {[]string{"--pattern", "lasted ([0-9]+)"}, 2, "no line in the last 256 KiB of the log matches"},
 		"a bad pattern":          {[]string{"--pattern", "("}, 2, "--pattern (: "},
 		"a pattern and a format": {[]string{"--log-format", "combined"}, 2, "want only one of --pattern, --log-format and --log-config"},
 		"a bad metric":           {[]string{"--metric", "logs:/var/log/app.log:best"}, 2, "want mean, median"},
@@ -200,10 +200,10 @@ func TestProveLiveFaults(t *testing.T) {
 		says string
 	}{
 		"no metric":           {[]string{"--live"}, "--live needs --metric: pressure:io, logs:FILE:p99 or prometheus:URL:EXPRESSION"},
-		"a window of a run":   {[]string{"--window", "1s", "--", "true"}, "--window is for --live"},
+		"a window of a run":   {[]string{"--window", "1s", "--", "true"}, "--window needs --live"},
 		"no format":           {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-format", "nonsense"}, "--log-format: \"nonsense\" is not a format"},
 		"no configuration":    {[]string{"--live", "--metric", "logs:/var/log/app.log:p99", "--log-config", "/etc/nothing"}, "--log-config: "},
-		"no format in it":     {[]string{"--log-format", "combined", "--", "true"}, "--log-format is for --live"},
+		"no format in it":     {[]string{"--log-format", "combined", "--", "true"}, "--log-format needs --live"},
 		"the unit of a clock": {[]string{"--live", "--metric", "pressure:io", "--unit", "s"}, "--unit works with --pattern or a Prometheus metric only; other metrics have fixed units"},
 	} {
 		out, err := s.command(append([]string{"prove", "--set", "vm.swappiness=10"}, x.args...)...).CombinedOutput()

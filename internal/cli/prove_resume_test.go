@@ -166,7 +166,7 @@ func TestPruneStanding(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	out, code := p.run("runs", "prune", "--cut-off", "--yes")
-	if left, err := p.runs().Unfinished(); code != 0 || !strings.Contains(out, names[0]+" stays: the change of an interrupted experiment is in force (transaction ") || err != nil || len(left) != 1 {
+	if left, err := p.runs().Unfinished(); code != 0 || !strings.Contains(out, "not removed: "+names[0]+": the change of an interrupted experiment is in force (transaction ") || err != nil || len(left) != 1 {
 		t.Errorf("exit code %d, left are %v: %s", code, left, out)
 	}
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "belongs to an experiment that was killed with its watchdog; undo it with fettle undo") || strings.Contains(out, "confirm") {

@@ -194,16 +194,16 @@ func TestProveFaults(t *testing.T) {
 		says    string
 	}{
 		"the work fails":       {func(p *proving) { p.touch("fail") }, nil, 1, "the work failed without the change: exit status 3: no such table"},
-		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "not finished within 300ms"},
+		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "did not finish within 300ms"},
 		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in the command's output"},
 		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", found by (took), is not a number`},
 		"below 0":              {nil, []string{"--percentile", "-5"}, 2, `--percentile "-5": want 0 to 100`},
-		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "the machine already has these values"},
+		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "this machine already has these values"},
 		"no such setting":      {nil, []string{"--set", "vm.no_such=1"}, 1, "vm.no_such: unsupported"},
 		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "expected no-effect; the verdict is: faster by "},
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
-		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want one of"},
+		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want exactly one of"},
 		// A run takes 0.1 s and the placebo alone 16 runs, so no machine has a verdict before.
 		"little time":       {func(p *proving) { p.touch("slow") }, []string{"--budget", "1s"}, 0, "ended by budget"},
 		"no time":           {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},

@@ -64,8 +64,8 @@ func (a *app) printOperator(o *override.Operator) {
 	if o == nil {
 		return
 	}
-	ui.PrintLine(a.screen, "%s applies profiles here, not fettle", o.Name)
+	ui.PrintLine(a.screen, "%s, not fettle, applies profiles on this machine", o.Name)
 	ui.PrintLine(a.screen, "  because %s", o.Evidence)
-	fmt.Fprintln(a.screen.Out, "\nto see what the operator wants of each node, and whether it is applied:")
+	fmt.Fprintln(a.screen.Out, "\nto see the profile of each node, and whether the operator has applied it:")
 	ui.PrintCommand(a.screen, o.Command)
 }

@@ -130,8 +130,8 @@ func (a *app) rootCommand(args ...string) *cobra.Command {
 		Use:   "fettle",
 		Short: "Measure a machine, tune it, prove that it helped, undo it",
 		Long: `fettle shows every change before it is made, applies TuneD profiles in milliseconds,
-gives a verdict for every value, and restores all of it exactly, even after a crash.
-Exit codes: fettle help exit-codes.`,
+and gives a verdict for every value. It restores all old values exactly, even after a
+crash. Exit codes: fettle help exit-codes.`,
 		Version:           a.version,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}
@@ -139,7 +139,7 @@ Exit codes: fettle help exit-codes.`,
 	f := root.PersistentFlags()
 	cliutil.RootFlag(f.StringVar, &a.root)
 	f.StringVar(&a.stateFlag, "state-dir", "", "directory of the journal and the active profiles (default /var/lib/fettle)")
-	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "another directory of profiles; repeatable, the last one wins; with --root inside that tree")
+	f.StringArrayVar(&a.profileDirs, "profile-dir", nil, "additional directory of profiles; repeatable, the last one takes precedence; with --root: a path inside the copy")
 	cliutil.Root(root, a.screen, &a.output)
 	root.SetOut(a.screen.Out) // before the completion command copies it
 	help := a.help()

@@ -31,14 +31,14 @@ type RuleList struct {
 	Evidence []*rule.Evidence `json:"evidence"`
 }
 
-const idsHelp = `Runs the examples of rules. The default is all rules. An ID may be a quoted pattern:
-'S*'. A FILE (NAME.yaml) may be in any directory. It is tested as if it were installed,
-and replaces an installed file of the same name.`
+const idsHelp = `Without arguments it takes all rules. An ID may be a quoted pattern: 'S*'. A FILE
+(NAME.yaml) may be in any directory. It is treated as if it were installed, and replaces
+an installed file of the same name.`
 
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rules", Short: "List, show and test the rules of fettle check",
-		Long: `The rules of fettle, and those of the administrator in ` + audit.OwnRules + `.`,
+		Long: `Lists, shows and tests fettle's rules and the administrator's rules in ` + audit.OwnRules + `.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(
@@ -52,12 +52,12 @@ func rulesCommand(a *app) *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "lint [ID|FILE...]", Short: "Check rules for mistakes",
-			Long: idsHelp,
+			Long: "Checks rules for mistakes, without running their examples.\n\n" + idsHelp,
 			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, false) },
 		},
 		&cobra.Command{
 			Use: "test [ID|FILE...]", Short: "Run the examples and fixes of rules",
-			Long: idsHelp,
+			Long: "Runs the examples of rules, and tries their fixes on simulated machines.\n\n" + idsHelp,
 			RunE: func(c *cobra.Command, args []string) error { return a.rulesTest(c.Context(), args, true) },
 		},
 	)
@@ -231,7 +231,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	rules := counted(len(picked), "rule", "rules")
 	switch {
 	case examples:
-		ui.PrintLine(a.screen, "%s: %s, %s, of the kernel's values and of custom-hiera.yaml, make their rules pass and are undone", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
+		ui.PrintLine(a.screen, "%s: %s; %s of kernel values and custom-hiera.yaml tested and undone", rules, counted(ran, "example holds", "examples hold"), counted(mended, "fix", "fixes"))
 	case len(ids)+len(files) > 0:
 		fmt.Fprintf(a.screen.Out, "%s: no mistakes\n", rules)
 	default:

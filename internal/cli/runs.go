@@ -53,11 +53,11 @@ func runsCommand(a *app) *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.runsList(c) }},
-		&cobra.Command{Use: "show [RUN...]", Short: "Show a run, by the beginning of its ID or by its file",
-			Long: `Shows a run as its measurement did; the default is the last one. RUN is an ID, its
-beginning, or a file of fettle runs export, from this or another machine. --output html is
-one page with intervals, every sample in its order, curves, and how to repeat the
-measurement; it takes several runs, and names what differed between them.`,
+		&cobra.Command{Use: "show [RUN...]", Short: "Show the result of a run, by ID or file",
+			Long: `Prints the result of a run again. Without RUN it shows the last run. RUN is an ID, the
+beginning of an ID, or a file of fettle runs export, also from another machine. --output
+html writes one page with intervals, all samples in order, curves, and the command that
+repeats the measurement. It accepts several runs and lists how they differ.`,
 			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args) }},
 		runsCompareCommand(a),
 		runsExportCommand(a),
@@ -104,11 +104,11 @@ func (a *app) runsList(c *cobra.Command) error {
 	next, call := "to measure:", "fettle bench --help"
 	for _, r := range slices.Backward(list.Runs) {
 		if r.Resumable {
-			next, call = "to resume what was cut off:", a.next("prove", "--resume", r.Name)
+			next, call = "to resume the interrupted run:", a.next("prove", "--resume", r.Name)
 			break
 		}
 		if r.ID != "" {
-			next, call = "to show the last one:", a.next("runs", "show", r.ID)
+			next, call = "to show the last run:", a.next("runs", "show", r.ID)
 			break
 		}
 	}
@@ -120,7 +120,7 @@ func (a *app) runsList(c *cobra.Command) error {
 // headlineOfRuns counts the runs, and the runs that failed or were interrupted.
 func headlineOfRuns(all []ListedRun) (h ui.Headline) {
 	if len(all) == 0 {
-		h.Line("%s: nothing was measured here yet", h.Count("runs", 0, "run"))
+		h.Line("%s: nothing was measured on this machine yet", h.Count("runs", 0, "run"))
 		return h
 	}
 	states, order := map[string]int{}, []string{"failed", underWayState, "interrupted", "cut-off"}
@@ -147,7 +147,7 @@ func listRuns(runs []ListedRun) *ui.Grid {
 	for _, r := range runs {
 		verdict := r.Verdict
 		if r.VerdictNow != "" {
-			verdict += fmt.Sprintf(" (by method %d; by %d: %s)", r.Method, prove.Method, r.VerdictNow)
+			verdict += fmt.Sprintf(" (judged by method %d; the current method %d says: %s)", r.Method, prove.Method, r.VerdictNow)
 		}
 		g.Rows = append(g.Rows, []string{r.ID + r.Name, r.Began.Local().Format("2006-01-02 15:04"), r.Kind, r.Command, r.state(), verdict})
 	}
@@ -221,7 +221,7 @@ func (a *app) runsShow(c *cobra.Command, words []string) error {
 		return err
 	}
 	if len(runs) > 1 && a.screen.Page == nil {
-		return ui.Hinted(ui.Usage, fmt.Errorf("want one run, and not %d", len(runs)), "--output html shows several on one page")
+		return ui.Hinted(ui.Usage, fmt.Errorf("want one run, not %d", len(runs)), "--output html shows several on one page")
 	}
 	results := make([]runpage.Result, len(runs))
 	for i, r := range runs {

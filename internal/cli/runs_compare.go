@@ -18,9 +18,9 @@ func runsCompareCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "compare A B", Short: "Compare two runs of one machine",
 		Long: `Compares run B with run A, series by series, and names the settings that differ. For two
-experiments it compares the effects. Runs made one after the other are a weak design: any
-other change in between counts as a difference. The output says so. A and B are IDs,
-their beginnings, or files.`,
+experiments it compares the effects. Runs made one after the other are a weak design:
+any other change in between counts as a difference. The output says so. A and B are IDs,
+beginnings of IDs, or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has validated it
@@ -42,7 +42,7 @@ their beginnings, or files.`,
 				return a.result(found, nil)
 			}
 			prove.PrintComparison(a.screen, found)
-			ui.PrintLine(a.screen, "both, as a page:")
+			ui.PrintLine(a.screen, "to see both runs as an HTML page:")
 			ui.PrintCommand(a.screen, a.next("runs", "show", args[0], args[1], "--output", "html")+" > runs.html")
 			return nil
 		},

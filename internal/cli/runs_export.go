@@ -15,10 +15,10 @@ const benchfmtFormat ui.Format = "benchfmt"
 func runsExportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export RUN...", Short: "Export records of runs, or their samples for benchstat",
-		Long: `Writes records as they are stored, one after the other, byte for byte. fettle runs
-show and runs compare read such a file, also on another machine, and refuse a modified
-one. --output benchfmt writes the samples for benchstat. RUN is an ID, its beginning, or a
-file.`,
+		Long: `Writes records as they are stored, one after the other, byte for byte. fettle runs show
+and runs compare read such a file, also on another machine, and refuse a modified one.
+--output benchfmt writes the samples for benchstat. RUN is an ID, the beginning of an
+ID, or a file.`,
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
 		RunE: func(c *cobra.Command, args []string) error {

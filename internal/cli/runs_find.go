@@ -34,7 +34,7 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		runs, err := experiment.Store(m).All()
 		if len(runs) > 0 {
 			if err != nil {
-				a.screen.Say("left out: %v", err) // it may have been the latest run
+				a.screen.Say("run ignored: %v", err) // it may have been the latest run
 			}
 			return runs[len(runs)-1:], nil
 		}

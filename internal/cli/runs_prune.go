@@ -42,8 +42,8 @@ func runsPruneCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune (--keep N | --older-than TIME | --cut-off)", Short: "Remove records of runs (shows them first)",
 		Long: `Removes records of runs: all but the newest (--keep), old ones (--older-than), or those
-of interrupted runs (--cut-off). It shows them first and asks. A run in progress is never
-removed.`,
+of interrupted runs (--cut-off). It shows them first and asks. A run in progress is
+never removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := c.Flags()
@@ -59,7 +59,7 @@ removed.`,
 	}
 	f := c.Flags()
 	f.IntVar(&o.keep, "keep", -1, "remove all ended runs except this many of the newest")
-	f.StringVar(&o.older, "older-than", "", "remove runs that ended longer ago, such as 90d")
+	f.StringVar(&o.older, "older-than", "", "remove runs that ended longer ago than this, such as 90d")
 	cliutil.Between(f, "keep", 0, 1_000_000, 100)
 	cliutil.Reads(f, "older-than", "90d", func(word string) error {
 		if age, err := unit.ParseDuration(word, 0); err != nil || age == 0 {
@@ -92,7 +92,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 	res.Runs = going
 	res.Headline.Line("%s to remove", res.Headline.Count("runs", len(going), "run"))
 	for _, k := range res.Kept {
-		a.screen.Say("%s stays: %s", k.Name, k.Why)
+		a.screen.Say("not removed: %s: %s", k.Name, k.Why)
 	}
 	if len(going) == 0 {
 		if a.data() {
@@ -139,7 +139,7 @@ func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]Liste
 			return nil, err
 		}
 		if err != nil {
-			a.screen.Say("left unchanged: %v", err)
+			a.screen.Say("not removed: %v", err)
 		}
 		if o.keep >= 0 {
 			runs = runs[:max(0, len(runs)-o.keep)]
@@ -165,7 +165,7 @@ func (a *app) going(m *tune.Machine, o pruneOptions, age time.Duration) ([]Liste
 	for _, name := range names {
 		l, err := listedOpen(m, name)
 		if err != nil {
-			a.screen.Say("left unchanged: %v", err)
+			a.screen.Say("not removed: %v", err)
 		} else if l.State != underWayState {
 			out = append(out, l)
 		}

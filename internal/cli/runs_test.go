@@ -91,7 +91,7 @@ func TestRunsMethod(t *testing.T) {
 	}
 
 	out, code := p.run("runs", "list")
-	if code != 0 || !strings.Contains(out, fmt.Sprintf("%s (by method 1; by %d: %s)", old.Verdict, prove.Method, now.Verdict)) || strings.Count(out, "(by method") != 2 {
+	if code != 0 || !strings.Contains(out, fmt.Sprintf("%s (judged by method 1; the current method %d says: %s)", old.Verdict, prove.Method, now.Verdict)) || strings.Count(out, "(by method") != 2 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 

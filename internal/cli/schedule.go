@@ -46,18 +46,18 @@ func scheduleCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "schedule", Short: "Switch profiles on a calendar",
 		Long: `Switches profiles on a calendar, through fettle's daemon. The entry that began last
-applies, also after a reboot or a change of the clock. A profile selected by hand applies
-until the next entry begins.
+applies, also after a reboot or a change of the clock. A profile selected by hand
+applies until the next entry begins.
 
 Calendars are as in systemd.time(7): [weekdays] [date] [time], such as "Mon-Fri 08:00",
 "*-*-01 00:00", "Sat,Sun", "*:0/30", "daily".`,
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return a.scheduleList(file) },
 	}
-	c.PersistentFlags().StringVar(&file, "file", schedule.File, "file of the schedule")
+	c.PersistentFlags().StringVar(&file, "file", schedule.File, "schedule file")
 	c.AddCommand(
 		a.writes(&cobra.Command{
-			Use: "add CALENDAR PROFILE...", Short: "Add an entry: profiles that apply from a time on", Args: cobra.MinimumNArgs(2),
+			Use: "add CALENDAR PROFILE...", Short: "Add an entry: a calendar and the profiles to apply", Args: cobra.MinimumNArgs(2),
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
 			},
@@ -152,9 +152,9 @@ func scheduleOf(h *host.Host, file string) (*ScheduleList, error) {
 		doc.Headline.Line("%s has no entries", file)
 		return doc, nil
 	}
-	holding := "none holds now"
+	holding := "none applies now"
 	if some {
-		holding = strings.Join(holds.Profiles, " ") + " holds now"
+		holding = strings.Join(holds.Profiles, " ") + " applies now"
 	}
 	line := doc.Headline.Value("entries", float64(len(doc.Entries)), internaltext.CountPlural(uint64(len(doc.Entries)), "entry", "entries")) + ": " + holding
 	if next, at, ok := schedule.Next(entries, now); ok {
@@ -226,7 +226,7 @@ func (a *app) editSchedule(file string, edit func(h *host.Host, text string, ent
 		a.logFile(h, "schedule", file)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return ui.AsRoot(fmt.Errorf("the schedule cannot be changed: %w", err), "")
+		return ui.AsRoot(fmt.Errorf("cannot change the schedule: %w", err), "")
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (a *app) scheduleAdd(ctx context.Context, file, calendar string, profiles [
 	if err := a.editSchedule(file, func(h *host.Host, text string, entries []schedule.Entry) (string, error) {
 		for _, has := range entries {
 			if has.Calendar.String() == e.Calendar.String() { // two entries would start at the same time
-				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: %s exists", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d removes it", has.Line))
+				return "", ui.Hinted(ui.Usage, fmt.Errorf("%s:%d: an entry for this calendar exists: %s", file, has.Line, has), fmt.Sprintf("fettle schedule remove %d removes it", has.Line))
 			}
 		}
 		if a.note != "" {
@@ -269,7 +269,7 @@ func (a *app) announce(file string, added []schedule.Entry, some error) error {
 		return a.result(doc, some)
 	}
 	for _, e := range added {
-		next := "never again"
+		next := "does not begin again"
 		if at, ok := e.Calendar.Next(h.Clock.Now().Local()); ok {
 			next = "next " + shortTime(&at)
 		}

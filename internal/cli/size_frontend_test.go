@@ -85,7 +85,7 @@ func TestSizeLogOfThisMachine(t *testing.T) {
 	testkitmachine.Write(t, "/", map[string]string{log: "10.0.0.1 - - [20/Nov/2026:10:00:00 +0000] \"GET /a HTTP/1.1\" 200 1 500000 \"-\" \"x\"\n"})
 	var out, said strings.Builder
 	code := Main("test", []string{"size", "httpd", "--root", root, "--log", log, "--for", "debian"}, &out, &said)
-	if want := "--log " + log + ": not in " + root + " (--root): reading this machine's file"; code != 0 || !strings.Contains(said.String(), want) {
+	if want := "--log " + log + ": not found in " + root + " (--root); reading this machine's file instead"; code != 0 || !strings.Contains(said.String(), want) {
 		t.Errorf("exit code %d, %s, want %q", code, said.String(), want)
 	}
 	said.Reset()

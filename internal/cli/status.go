@@ -66,7 +66,7 @@ func (a *app) printStatus(st *tune.Status) {
 	say := func(format string, args ...any) { ui.PrintLine(a.screen, format, args...) }
 	if len(st.Profiles) > 0 {
 		for _, t := range st.Tuners {
-			say("! %s %s too and sets %s: the two overwrite each other", t.Name, t.Phase(st.TunersUnknown == ""), t.Sets)
+			say("! %s %s too and sets %s: %[1]s and fettle overwrite each other's values", t.Name, t.Phase(st.TunersUnknown == ""), t.Sets)
 		}
 	}
 	if len(st.Profiles) > 0 && !st.ThisBoot {
@@ -81,14 +81,14 @@ func (a *app) printStatus(st *tune.Status) {
 	}
 	for i, c := range st.Drifted {
 		if i == maxDrifted {
-			say("! %d more have drifted; see fettle verify", len(st.Drifted)-i)
+			say("! %d more values have drifted; see fettle verify", len(st.Drifted)-i)
 			break
 		}
 		say("! %s is %s, wanted %s: %s", tune.SettingWords(c.Setting), c.Now, c.Want, c.Why)
 	}
 	for i, c := range st.Rejected {
 		if i == maxDrifted {
-			say("! %d more were rejected; see fettle verify", len(st.Rejected)-i)
+			say("! %d more values were rejected; see fettle verify", len(st.Rejected)-i)
 			break
 		}
 		place := tune.SettingWords(c.Setting)

@@ -73,7 +73,7 @@ applies that profile.`,
 		}
 		return nil
 	})
-	cliutil.Excludes(c, "try", "a trial leaves nothing to persist", "persist", "take-over")
+	cliutil.Excludes(c, "try", "a trial ends before the next boot", "persist", "take-over")
 	return c
 }
 
@@ -145,7 +145,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	doc := TuneResult{Schema: "fettle/tune/v1", Applied: res}
 	if selected && apply.Selection.PostLoaded != "" {
 		doc.PostLoaded = apply.Selection.PostLoaded
-		a.screen.Say("with the post-loaded profile %s from %s", doc.PostLoaded, profile.PostLoadedProfileFile)
+		a.screen.Say("also applied: the post-loaded profile %s, which %s names", doc.PostLoaded, profile.PostLoadedProfileFile)
 	}
 	if err = res.Err(err); len(o.Set) > 0 {
 		err = m.AddMissing(ctx, res, err)
@@ -155,7 +155,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	case apply.Try != nil && err == nil:
 		a.screen.Say("on trial until %s, then undone; to keep it: fettle confirm", apply.Try.Until.Local().Format("15:04:05"))
 	case err == nil && selected && !o.persist && !daemon.Persisted(m.Host):
-		a.screen.Say("will not survive a reboot, because fettle's unit is not enabled")
+		a.screen.Say("the values will be lost at reboot, because fettle's unit is not enabled (fettle tune PROFILE --persist enables it)")
 	}
 	if o.persist && (err == nil || ui.Code(err) == ui.Partial) {
 		err = errors.Join(err, a.persist(ctx, m))

@@ -24,8 +24,8 @@ func undoCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "undo [TRANSACTION...]", Short: "Restore all values from before fettle, or undo one change",
 		Long: `Restores the values before fettle's changes. Without TRANSACTION it undoes all of them.
-With TRANSACTION it undoes only that; values set by later transactions stay. A value that
-another program has changed since is kept and listed.`,
+With TRANSACTION it undoes only that; values set by later transactions stay. A value
+that another program has changed since is kept and listed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids := make([]int, len(args))
 			for i, s := range args {

@@ -19,12 +19,13 @@ func verifyCommand(a *app) *cobra.Command {
 	var l tune.Listing
 	c := &cobra.Command{
 		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
-		Long: `Compares every value of the active profiles, and values set separately (tune --set, fix),
-with the machine. Exit code 3 if a value is not in force without a reason. Reasons are:
-unsupported on this machine, overridden by an administrator's file, kept, refused.`,
+		Long: `Compares every value of the active profiles, and values set separately (tune --set,
+fix), with the machine. The exit code is 3 if a value is not in force, except for these
+reasons: unsupported on this machine, overridden by an administrator's file, kept,
+refused.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, l) },
 	}
-	c.Flags().BoolVarP(&l.All, "all", "a", false, "also list values that do not change")
+	c.Flags().BoolVarP(&l.All, "all", "a", false, "also list values that are in force")
 	c.Flags().BoolVar(&l.Details, "details", false, "also list values that do not apply, and why")
 	return c
 }
@@ -51,7 +52,7 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error 
 		a.screen.Say("%s", pr)
 	}
 	if !v.Met {
-		which := "set one by one"
+		which := "that was set individually"
 		if len(v.Profiles) > 0 {
 			which = "of " + strings.Join(v.Profiles, " ")
 		}

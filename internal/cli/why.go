@@ -22,8 +22,8 @@ func whyCommand(a *app) *cobra.Command {
 		Use: "why SETTING", Short: "Show what sets a value, and which source wins", Args: cobra.ExactArgs(1),
 		Long: `Shows what sets a value, and which source wins.
 
-SETTING is KIND:NAME, a sysctl, a path below /sys or /proc/sys, or the name that facts and
-check print for a value.`,
+SETTING is KIND:NAME, a sysctl, a path below /sys or /proc/sys, or the name that facts
+and check print for a value.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },
 	}
 }
@@ -43,7 +43,7 @@ func (a *app) why(ctx context.Context, name string) error {
 			a.screen.Say("%s is the value of %s", name, of)
 			w, missing, err = why.Explain(ctx, m, of)
 		} else if where != "" {
-			return ui.Hinted(ui.Failed, fmt.Errorf("%s is not a setting: %s", name, where), "fettle why takes what can be set: fettle why vm.swappiness, fettle why postgresql:INSTANCE/work_mem")
+			return ui.Hinted(ui.Failed, fmt.Errorf("%s is not a setting: %s", name, where), "name a setting, for example: fettle why vm.swappiness, or fettle why postgresql:INSTANCE/work_mem")
 		}
 	}
 	switch {

@@ -31,7 +31,7 @@ func TestWhyOfCopies(t *testing.T) {
 		{"devices unknown", "/" + policy, true, map[string]string{policy: "balance_power\n", "etc/tuned/mine/tuned.conf": "[cpu]\nenergy_performance_preference=balance_power\n"},
 			"TuneD (profile mine) is running and may set this: cannot determine which files or devices [cpu] energy_performance_preference applies to"},
 		{"another plug-in's devices unknown", "vm.swappiness", true, map[string]string{"proc/sys/vm/swappiness": "5\n", "etc/tuned/mine/tuned.conf": "[cpu]\ngovernor=performance\n"},
-			"TuneD (profile mine) is running: no line of its profile sets this"},
+			"TuneD (profile mine) is running: no line of its profile sets this setting"},
 	} {
 		dir := t.TempDir()
 		testkitmachine.Write(t, dir, c.files)

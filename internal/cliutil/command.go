@@ -32,7 +32,7 @@ func Root(c *cobra.Command, s *ui.Screen, output *string) {
 		return flagError(c, err)
 	})
 	c.PersistentFlags().StringVarP(output, "output", "o", "table", "format: table, json, yaml, markdown or html")
-	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, and nothing cut or wrapped")
+	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, without cutting or wrapping")
 	_ = c.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return append(ui.FormatNames(), strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -336,7 +336,7 @@ func Ended(s *ui.Screen, err error) int {
 	err = errors.Join(err, s.EndPage())
 	if err == nil {
 		if w, ok := s.Out.(*Out); ok && w.Err != nil {
-			s.Say("the output could not be written: %v", w.Err)
+			s.Say("cannot write the output: %v", w.Err)
 			return ui.Failed
 		}
 		return ui.Done

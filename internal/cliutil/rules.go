@@ -47,7 +47,7 @@ func Exclusive(c *cobra.Command, names ...string) {
 	Check(c, func([]string) error {
 		has := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !c.Flag(name).Changed })
 		if has = dashed(has); len(has) > 1 {
-			return ui.Without(fmt.Errorf("want one of %s", list(dashed(names), "and")), has[1:]...)
+			return ui.Without(fmt.Errorf("use only one of %s", list(dashed(names), "and")), has[1:]...)
 		}
 		return nil
 	})
@@ -57,7 +57,7 @@ func Exclusive(c *cobra.Command, names ...string) {
 func Excludes(c *cobra.Command, flag, why string, others ...string) {
 	Check(c, func([]string) error {
 		if has := which(c, others); given(c, flag) && len(has) > 0 {
-			return ui.Without(fmt.Errorf("%s %s with --%s: %s", strings.Join(has, " and "), verb(has, "does not go", "do not go"), flag, why), has...)
+			return ui.Without(fmt.Errorf("%s cannot be used with --%s: %s", strings.Join(has, " and "), flag, why), has...)
 		}
 		return nil
 	})
@@ -73,7 +73,7 @@ func Requires(c *cobra.Command, with string, names ...string) {
 		if len(has) == 0 || given(c, name) {
 			return nil
 		}
-		err := fmt.Errorf("%s %s for --%s", strings.Join(has, " and "), verb(has, "is", "are"), name)
+		err := fmt.Errorf("%s %s --%s", strings.Join(has, " and "), verb(has, "needs", "need"), name)
 		if !hasValue && c.Flag(name).NoOptDefVal == "" {
 			return ui.Without(err, has...)
 		}

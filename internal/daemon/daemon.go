@@ -138,7 +138,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	if d.Serve != nil {
 		if err := d.Serve(ctx, d, m.Engine.Main); err != nil {
-			d.log.say(LevelWarning, "not serving others: %v", err)
+			d.log.say(LevelWarning, "cannot serve TuneD's interfaces: %v", err)
 		}
 	}
 	if err := notify("READY=1\nSTATUS=" + d.summary()); err != nil {
@@ -253,7 +253,7 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 		// The lock may belong to the transaction that starts this unit and waits for it. follow
 		// calls begin when the lock is free.
 		if !again {
-			d.log.say(LevelInfo, "waiting: %v", err)
+			d.log.say(LevelInfo, "applying later: %v", err)
 		}
 		d.late = true
 		return nil

@@ -343,7 +343,7 @@ func TestEnforceGivesUp(t *testing.T) {
 		}
 		f.want(swappiness, want)
 	}
-	if n := strings.Count(f.log.String(), "corrections; left as it is"); n != 1 {
+	if n := strings.Count(f.log.String(), "corrections; no longer corrected"); n != 1 {
 		t.Errorf("said %d times that it gives up", n)
 	}
 }

@@ -182,7 +182,7 @@ func (d *Daemon) step(ctx context.Context, l *looping) (wrote bool) {
 	case err == nil:
 		l.failed = 0
 	case errors.Is(err, fs.ErrNotExist):
-		d.forgetLoop(l, LevelInfo, "it has gone")
+		d.forgetLoop(l, LevelInfo, "the device was removed")
 		return false
 	default:
 		if l.failed++; l.failed >= maxFailures {
@@ -241,7 +241,7 @@ func (d *Daemon) put(ctx context.Context, l *looping, s setting.Setting, v *vary
 // forgetLoop ends a loop that cannot continue.
 func (d *Daemon) forgetLoop(l *looping, level Level, why string) {
 	delete(d.loops, keyOf(l.UnitLoop))
-	d.log.say(level, "%s: no more: %s", l.Places[0].Reason.Text, why)
+	d.log.say(level, "%s: stopped: %s", l.Places[0].Reason.Text, why)
 }
 
 // stopLoops ends the loops that are not in keep and restores their settings, except those that the

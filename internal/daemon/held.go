@@ -21,7 +21,7 @@ func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *jo
 	e.Holds = true
 	plan, err := e.PlanProfile(ctx, p, s)
 	if err != nil {
-		d.log.say(LevelError, "values to hold: %v", err)
+		d.log.say(LevelError, "cannot determine the values to hold: %v", err)
 		return
 	}
 	d.observe(ctx, plan, s)
@@ -69,6 +69,6 @@ func (d *Daemon) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step
 			continue
 		}
 		delete(d.held, s)
-		d.log.say(LevelInfo, "%s: let go", s)
+		d.log.say(LevelInfo, "%s: released", s)
 	}
 }

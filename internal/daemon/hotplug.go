@@ -162,7 +162,7 @@ func (d *Daemon) enforce(ctx context.Context) error {
 			}
 			d.fought[st.Setting]++
 			if d.fought[st.Setting] == maxFights+1 {
-				d.log.say(LevelError, "%s was changed to %s again after %d corrections; left as it is", st.Setting, st.Before, maxFights)
+				d.log.say(LevelError, "%s was changed to %s again after %d corrections; no longer corrected", st.Setting, st.Before, maxFights)
 			}
 			return d.fought[st.Setting] <= maxFights
 		})

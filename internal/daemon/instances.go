@@ -155,8 +155,11 @@ func (d *Daemon) reapply(ctx context.Context, m *Machine, next overlay, reason s
 	if err != nil {
 		return err
 	}
-	if sel == nil || onTrial(t) {
-		return fmt.Errorf("%s: no profile is active, or the active one is on trial", reason)
+	if sel == nil {
+		return fmt.Errorf("%s: no profile is active", reason)
+	}
+	if onTrial(t) {
+		return fmt.Errorf("%s: the active profile is on trial; fettle confirm ends the trial", reason)
 	}
 	p, err := m.Engine.LoadAccepted(ctx, sel, m.Loader)
 	if err != nil {

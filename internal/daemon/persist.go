@@ -40,11 +40,11 @@ func TrialUnguarded(h *host.Host) string {
 	if !host.HasSystemd(h) || startsAtBoot(h, unit) {
 		return ""
 	}
-	helps := "fettle tune PROFILE --persist installs and enables it"
+	helps := "to install and enable it, run: fettle tune PROFILE --persist"
 	if unitInstalled(h, unit) {
-		helps = "systemctl enable " + unit + " does that"
+		helps = "to enable it, run: systemctl enable " + unit
 	}
-	return "if the trial's watchdog is killed, a reboot does not end the trial, because " + unit + " is not enabled: " + helps
+	return "if the trial's watchdog is killed, a reboot does not end the trial, because " + unit + " is not enabled; " + helps
 }
 
 // startsAtBoot reports whether systemd starts a unit at boot.

@@ -77,8 +77,8 @@ func TestUnguarded(t *testing.T) {
 		want  string
 	}{
 		{"no systemd", nil, ""},
-		{"not installed", []string{"run/systemd/system/x"}, "--persist installs and enables it"},
-		{"not enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit}, "systemctl enable " + unit + " does that"},
+		{"not installed", []string{"run/systemd/system/x"}, "to install and enable it, run: fettle tune PROFILE --persist"},
+		{"not enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit}, "to enable it, run: systemctl enable " + unit},
 		{"enabled", []string{"run/systemd/system/x", "usr/lib/systemd/system/" + unit, "etc/systemd/system/sysinit.target.wants/" + unit}, ""},
 	} {
 		files := map[string]string{}

@@ -15,13 +15,13 @@ import (
 )
 
 // errInPlace ends a transaction before it begins, because every setting has its value already.
-var errInPlace = errors.New("everything is in place")
+var errInPlace = errors.New("all values are already in force")
 
 // chooseAndApply chooses the selection for this machine and applies it.
 func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.State) error {
 	entry, next, err := d.scheduled(m)
 	if err != nil {
-		d.log.say(LevelError, "schedule not followed: %v", err)
+		d.log.say(LevelError, "cannot follow the schedule: %v", err)
 	}
 	d.wake(next)
 	txs := s.Txs
@@ -43,7 +43,7 @@ func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.Stat
 		names, mode, ok, err := d.preset(ctx, m, txs, sel)
 		switch {
 		case err != nil:
-			d.log.say(LevelError, "TuneD's preset is not followed: %v", err)
+			d.log.say(LevelError, "cannot follow TuneD's preset: %v", err)
 		case ok:
 			return d.switchTo(ctx, m, names, mode, "TuneD's preset")
 		}
@@ -150,7 +150,7 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 	res, err := busy(ctx, func() (*tune.Applied, error) { return e.Apply(ctx, plan, o) })
 	switch {
 	case errors.Is(err, errInPlace):
-		d.log.say(LevelInfo, "%s: everything is in place", reason)
+		d.log.say(LevelInfo, "%s: all values are already in force", reason)
 		return nil
 	case err != nil:
 		return err
@@ -286,7 +286,7 @@ func (d *Daemon) watchTrial(s *journal.State) {
 					_, err = busy(ctx, func() ([]int, error) { return m.Engine.Recover(ctx) })
 				}
 				if err != nil {
-					d.log.say(LevelError, "trial: %v", err)
+					d.log.say(LevelError, "cannot end the trial: %v", err)
 				}
 			})
 		}

@@ -38,9 +38,9 @@ func (d *Daemon) followTasks(m *Machine, p *profile.Profile) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err := cpu.Follow(ctx, m.Engine.Host, d.kinds, *u, func(err error) { d.log.say(LevelWarning, "new task: %v", err) })
+			err := cpu.Follow(ctx, m.Engine.Host, d.kinds, *u, func(err error) { d.log.say(LevelWarning, "cannot tune a new task: %v", err) })
 			if err != nil {
-				d.log.say(LevelWarning, "[%s]: new tasks are not followed: %v", u.Name, err)
+				d.log.say(LevelWarning, "[%s]: cannot follow new tasks: %v", u.Name, err)
 			}
 		}()
 		d.tasks[name] = following{rulesOf(u), func() { cancel(); <-ended }}

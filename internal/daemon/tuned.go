@@ -18,28 +18,28 @@ var Differences = []profile.Difference{
 	{
 		ID: "rollback-on-exit", Versions: "all",
 		TuneD:  "rollback=auto (the default) undoes the tuning when the daemon ends and the machine is not shutting down; not_on_exit keeps it",
-		Fettle: "values stay when the daemon ends, whatever the key says, and the journal can undo them without it; values that are held by an open descriptor end with the process. stop and disable undo",
+		Fettle: "values stay when the daemon ends, regardless of this key, and the journal can undo them without it; values that need an open file descriptor end with the process. The methods stop and disable undo the tuning",
 		Why:    "a restart for an upgrade must not be a moment without tuning (outages: OCPBUGS-13065)",
 		Source: "daemon/daemon.py, _thread_code; tuned-main.conf",
 	},
 	{
 		ID: "accepted-content", Versions: "all",
-		TuneD:  "a start reads the profile's files as they are now",
-		Fettle: "a start applies what was accepted when the profile was selected; reload and switch_profile read the files",
-		Why:    "an upgrade of a package must not change a machine's values behind its administrator's back",
+		TuneD:  "a start reads the current files of the profile",
+		Fettle: "a start applies the profile as it was when it was selected; reload and switch_profile read the current files",
+		Why:    "the upgrade of a package must not change values without the administrator",
 		Source: "daemon/daemon.py, _init_profile",
 	},
 	{
 		ID: "start-is-done", Versions: "all",
 		TuneD:  "start and switch_profile reply before the values are written",
-		Fettle: "they reply when the values are written; profile_changed comes at the same time",
-		Why:    "it takes milliseconds",
+		Fettle: "they reply when the values are written, and send profile_changed at the same time",
+		Why:    "writing the values takes only milliseconds",
 		Source: "daemon/daemon.py, start",
 	},
 	{
 		ID: "failed-switch", Versions: "all",
-		TuneD:  "a switch to a profile that cannot be loaded takes the old one out of force and applies it again",
-		Fettle: "the old one is not touched",
+		TuneD:  "a switch to a profile that cannot be loaded undoes the old profile and applies it again",
+		Fettle: "the old profile stays in force unchanged",
 		Why:    "bad input is refused before anything is changed",
 		Source: "daemon/controller.py, _switch_profile",
 	},
@@ -108,6 +108,6 @@ func (d *Daemon) keepState(m *Machine) {
 		}
 	}
 	if err := profile.WriteState(m.Engine.Host, state); err != nil {
-		d.log.say(LevelError, "TuneD's state files: %v", err)
+		d.log.say(LevelError, "cannot write TuneD's state files: %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	ev.clock, ev.arm, ev.files = clock, arm, append(ev.files, f)
 	devices, f, err := watchDevices(m.Engine.Host)
 	if err != nil {
-		d.log.say(LevelWarning, "new devices are not followed: %v", err)
+		d.log.say(LevelWarning, "cannot follow new devices: %v", err)
 	} else {
 		ev.devices, ev.files = devices, append(ev.files, f)
 	}

@@ -151,7 +151,7 @@ func (w *writers) complain(log *messages, paths []string, failed map[string]erro
 		}
 	}
 	if n > 0 {
-		log.say(LevelInfo, "cannot watch writers of %d of %d files: %v", n, len(paths), first)
+		log.say(LevelInfo, "cannot watch writers of %d of %d files; first error: %v", n, len(paths), first)
 	}
 }
 

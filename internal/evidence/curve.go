@@ -70,7 +70,7 @@ func CurvesOf(r *Run) ([]Curve, error) {
 				case c.X.Scale == Percentile && (p[0] < 0 || p[0] >= 100):
 					return nil, fmt.Errorf("run %s: curve %q, line %q: %v is not a percentile from 0 to below 100", r.ID, c.Name, l.Name, p[0])
 				case c.X.Scale == Log && p[0] <= 0, c.Y.Scale == Log && p[1] <= 0:
-					return nil, fmt.Errorf("run %s: curve %q, line %q: %v has no logarithm", r.ID, c.Name, l.Name, p)
+					return nil, fmt.Errorf("run %s: curve %q, line %q: %v cannot be shown on a logarithmic scale", r.ID, c.Name, l.Name, p)
 				}
 			}
 		}

@@ -24,7 +24,7 @@ func TestCurvesOfARun(t *testing.T) {
 	for points, fault := range map[string]string{
 		`[[1,1],[1,2]]`:                    "x does not rise at point 2",
 		`[[1,1],[100,2]]`:                  "not a percentile",
-		`[[1,0]]`:                          "has no logarithm",
+		`[[1,0]]`:                          "cannot be shown on a logarithmic scale",
 		`[["a",0]]`:                        "cannot be read",
 		`[[1,1],[2,2]],"doubts":["noisy"]`: "2 points, but uncertainties for 1",
 	} {

@@ -91,7 +91,7 @@ func (k *Keeper) Nothing() error {
 
 // Unfinished sets the body of an interrupted benchmark from its recorded lines.
 func (r *Run) Unfinished(lines [][]byte) error {
-	r.Verdict = "nothing was finished"
+	r.Verdict = "interrupted before the first measurement ended"
 	if len(lines) == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (r *Run) Unfinished(lines [][]byte) error {
 		return fmt.Errorf("line %d: %w", len(lines)+1, err)
 	}
 	if len(last.Body) == 0 {
-		return errors.New("the last line has no body")
+		return errors.New("the last line contains no result")
 	}
 	r.Verdict, r.Body = last.Verdict, last.Body
 	return nil

@@ -80,7 +80,7 @@ func (m *Machine) HardwareText() string {
 	}
 	digest := m.Hardware
 	if digest == "" {
-		digest = "no digest"
+		digest = "no hardware digest"
 	}
 	return strings.TrimSpace(strings.Join(parts, ", ") + " (" + digest + ")")
 }

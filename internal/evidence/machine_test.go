@@ -68,7 +68,7 @@ func TestHardwareText(t *testing.T) {
 	for want, m := range map[string]Machine{
 		"QEMU Standard PC, 2 × Intel Xeon, 8 GiB (0123)": {Model: "QEMU Standard PC", CPU: "Intel Xeon", CPUs: 2, MemoryBytes: 8 << 30, Hardware: "0123"},
 		"4 processors (0123)":                            {CPUs: 4, Hardware: "0123"},
-		"(no digest)":                                    {},
+		"(no hardware digest)":                           {},
 	} {
 		if got := m.HardwareText(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -47,7 +47,7 @@ func SeriesOf(r *Run) ([]Series, error) {
 // Add appends a sample. It rejects NaN and infinity, which JSON cannot represent.
 func (s *Series) Add(value float64) error {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return fmt.Errorf("%s: %v is not a measurement", s.Name, value)
+		return fmt.Errorf("series %s: %v is not a finite number", s.Name, value)
 	}
 	s.Samples = append(s.Samples, value)
 	return nil

@@ -296,7 +296,7 @@ func briefNet(f *Facts) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "none up"
+		return "no interface is up"
 	}
 	return strings.Join(parts, "; ")
 }

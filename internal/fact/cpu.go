@@ -153,9 +153,9 @@ func cpuinfo(r *reader, c *CPU) {
 			cores[id+"/"+b["core id"]] = true
 		}
 	}
-	c.Count = knownUnlessZero(threads, source, "it lists no processor")
-	c.Sockets = knownUnlessZero(int64(len(sockets)), source, "it has no physical id")
-	c.Cores = knownUnlessZero(int64(len(cores)), source, "it has no core id")
+	c.Count = knownUnlessZero(threads, source, "the file lists no processor")
+	c.Sockets = knownUnlessZero(int64(len(sockets)), source, "the lines physical id are missing")
+	c.Cores = knownUnlessZero(int64(len(cores)), source, "the lines core id are missing")
 }
 
 func knownUnlessZero(n int64, source, why string) Fact[int64] {
@@ -219,7 +219,7 @@ func caches(r *reader, c *CPU) Set[Cache] {
 	var set Set[Cache]
 	online, err := unit.ParseCPUList(c.OnlineList.Or(""))
 	if !c.OnlineList.known() || err != nil {
-		set.note = note{source: cpuDir, unknown: firstNonEmpty(c.OnlineList.unknown, "list of CPUs unknown")}
+		set.note = note{source: cpuDir, unknown: firstNonEmpty(c.OnlineList.unknown, "the list of CPUs is unknown")}
 		return set
 	}
 	indexes, n := r.dir(cpuDir + "cpu" + strconv.Itoa(max(0, firstOf(online))) + "/cache")
@@ -255,7 +255,7 @@ func caches(r *reader, c *CPU) Set[Cache] {
 				cache.SizeBytes = parsed(r, dir+"size", func(s string) (int64, error) {
 					size, err := unit.ParseSize(s)
 					if err != nil || size > math.MaxInt64 {
-						return 0, notAError("size")
+						return 0, notAError("a size")
 					}
 					return int64(size), nil
 				})
@@ -282,7 +282,7 @@ func cacheName(r *reader, dir string) (name, unknown string) {
 	level, kind := r.int(dir+"level"), r.str(dir+"type")
 	at, ok := level.Get()
 	if !ok || !kind.known() {
-		return "", firstNonEmpty(level.unknown, kind.unknown, dir+"level or type is not there")
+		return "", firstNonEmpty(level.unknown, kind.unknown, dir+"level or type is missing")
 	}
 	name = "l" + strconv.FormatInt(at, 10)
 	switch kind.Or("") {

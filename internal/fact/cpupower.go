@@ -188,7 +188,7 @@ func distinct[T any](set Set[T], rest note, of func(*T) Fact[string]) Fact[[]str
 		}
 		last = v.note
 		if v.absent { // all items share one driver and therefore have the same attributes
-			missing = cmp.Or(missing, v.source+" is missing, which others have")
+			missing = cmp.Or(missing, v.source+" is missing, although other CPUs have this file")
 		}
 		why = cmp.Or(why, v.unknown)
 	}
@@ -249,7 +249,7 @@ func idle(r *reader, c *CPU) Idle {
 				break
 			}
 			if _, err := strconv.ParseUint(v, 10, 64); err != nil {
-				st.DisabledList = Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, v, notAError("number")))
+				st.DisabledList = Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, v, notAError("a number")))
 				break
 			}
 			if v != "0" {

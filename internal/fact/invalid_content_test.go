@@ -107,10 +107,10 @@ func TestMeminfoLines(t *testing.T) {
 		"MemTotal: 18446744073709551615 kB":  `/proc/meminfo: MemTotal: "18446744073709551615 kB" is not a number`,
 		"MemTotal: 9007199254740993000 kB":   `/proc/meminfo: MemTotal: "9007199254740993000 kB" is not a number`,
 		"MemTotal:":                          `/proc/meminfo: MemTotal: "" is not a number`,
-		"":                                   "/proc/meminfo is not whole: it has no MemTotal",
+		"":                                   "/proc/meminfo is incomplete: MemTotal is missing",
 		"MemTotal: 16 kB":                    "",
 		"MemTotal: 16 kB\nSwapTotal: 1e3 kB": "",
-		"MemFree: 4 kB\nCommitLimit: 3 kB\nC: 1 kB": "/proc/meminfo is not whole: it has no MemTotal",
+		"MemFree: 4 kB\nCommitLimit: 3 kB\nC: 1 kB": "/proc/meminfo is incomplete: MemTotal is missing",
 	} {
 		h := machine.Mounted(t, map[string]string{"/proc/meminfo": line + "\n"})
 		if m := Collect(h).Memory; m.TotalBytes.Unknown() != want || m.TotalBytes.Absent() || m.SwapTotalBytes.Unknown() == "" {
@@ -122,7 +122,7 @@ func TestMeminfoLines(t *testing.T) {
 	eth := f.Net.Get("eth0")
 	for _, c := range [][2]string{
 		{f.Kernel.UptimeS.Unknown(), "/proc/uptime is empty"},
-		{eth.MTUBytes.Unknown(), `/sys/class/net/eth0/mtu: "abc" is no number that it can have`},
+		{eth.MTUBytes.Unknown(), `/sys/class/net/eth0/mtu: "abc" is not a number in the valid range`},
 		{eth.State.Unknown(), "/sys/class/net/eth0/operstate is empty"},
 	} {
 		if c[0] != c[1] {

@@ -28,7 +28,7 @@ func collectOS(r *reader, f *Facts) {
 	}
 	vars := keyed(text, "=")
 	if n.known() && len(vars) == 0 {
-		n.unknown = source + " has no NAME=VALUE"
+		n.unknown = source + " contains no line NAME=VALUE"
 	}
 	get := func(key string) Fact[string] {
 		if !n.known() {
@@ -90,7 +90,7 @@ func collectKernel(r *reader, f *Facts) {
 		up, _, _ := strings.Cut(s, " ")
 		seconds, err := strconv.ParseFloat(up, 64)
 		if err != nil || !(seconds >= 0 && seconds <= math.MaxInt64) {
-			return 0, notAError("time")
+			return 0, notAError("a time")
 		}
 		return seconds, nil
 	})
@@ -100,7 +100,7 @@ func collectKernel(r *reader, f *Facts) {
 		_, rest, _ := strings.Cut(s, "(")
 		word, _, ok := strings.Cut(rest, ")")
 		if !ok {
-			return "", errors.New("nothing is chosen")
+			return "", errors.New("no choice is in brackets")
 		}
 		return word, nil
 	})
@@ -241,7 +241,7 @@ func collectCgroup(r *reader, f *Facts) {
 		c.Version = Known(int64(2), n.source)
 		c.Controllers = r.anyWords(unified + "/cgroup.controllers")
 	case !whole: // lists like fstab lack the kernel's file systems
-		why := n.source + " has no file systems of the kernel's"
+		why := n.source + " lists none of the kernel's own file systems, such as proc"
 		*c = Cgroup{Unknown[int64](n.source, why), Unknown[bool](n.source, why), Unknown[[]string](n.source, why)}
 		return
 	default:

@@ -199,7 +199,7 @@ func (r *reader) meminfo(p, before string, always ...string) table {
 	}
 	for _, key := range always {
 		if _, ok := t.values[key]; n.known() && !ok && t.bad[key] == "" && t.bad[""] == "" {
-			t.bad[""] = fmt.Sprintf("%s is not whole: it has no %s", p, key)
+			t.bad[""] = fmt.Sprintf("%s is incomplete: %s is missing", p, key)
 		}
 	}
 	return t
@@ -228,7 +228,7 @@ func swaps(r *reader) Set[Swap] {
 		w := strings.Fields(line)
 		switch {
 		case i == 0 && n.known() && (len(w) == 0 || w[0] != "Filename"):
-			set.unknown = source + " has not its first line"
+			set.unknown = source + " lacks the header line"
 			return set
 		case i == 0 || len(w) == 0:
 			continue

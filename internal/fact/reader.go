@@ -129,7 +129,7 @@ func parsed[T any](r *reader, p string, parse func(string) (T, error)) Fact[T] {
 // no".
 type notAError string
 
-func (what notAError) Error() string { return "is no " + string(what) }
+func (what notAError) Error() string { return "is not " + string(what) }
 
 var errEmpty = errors.New("empty")
 
@@ -182,7 +182,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 		return Known("", p)
 	case s != "":
 		if _, err := unit.ParseCPUList(s); err != nil {
-			return Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, s, notAError("list of CPUs")))
+			return Unknown[string](p, fmt.Sprintf("%s: %.60q %v", p, s, notAError("a list of CPUs")))
 		}
 	}
 	return f
@@ -192,7 +192,7 @@ func (r *reader) cpus(p string, mayBeNone bool) Fact[string] {
 func decimal(s string, least, factor int64) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil || n < least || n > math.MaxInt64/factor {
-		return 0, notAError("number that it can have")
+		return 0, notAError("a number in the valid range")
 	}
 	return n * factor, nil
 }
@@ -233,7 +233,7 @@ func (r *reader) flag(p string) Fact[bool] {
 		case "0", "N", "n", "off", "disabled":
 			return false, nil
 		}
-		return false, notAError("yes or no")
+		return false, notAError("a yes or no, such as 1 or 0")
 	})
 }
 
@@ -250,7 +250,7 @@ func (r *reader) chosen(p string) Fact[string] {
 		if len(words) == 1 {
 			return words[0], nil
 		}
-		return "", errors.New("nothing is chosen")
+		return "", errors.New("no choice is in brackets")
 	})
 }
 

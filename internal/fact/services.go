@@ -90,7 +90,7 @@ func processNames(r *reader) (map[string]bool, Fact[int64]) {
 		} // otherwise the process has ended
 	}
 	if n.known() && count == 0 {
-		n.unknown = "/proc has no processes in this copy"
+		n.unknown = "this copy contains no processes (/proc)"
 	}
 	n.source = "/proc"
 	return comms, withNote(n, count)

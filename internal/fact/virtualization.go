@@ -208,7 +208,7 @@ func containerKind(r *reader) Fact[string] {
 			return Absent[string](mn.source)
 		}
 	}
-	n.absent, n.unknown = false, firstNonEmpty(n.unknown, "/proc/1/cgroup is not there")
+	n.absent, n.unknown = false, firstNonEmpty(n.unknown, "/proc/1/cgroup is missing")
 	return Fact[string]{note: n}
 }
 
@@ -225,7 +225,7 @@ func cloud(r *reader, bareMetal Fact[bool]) Fact[string] {
 		}
 	}
 	if n.absent && !bareMetal.Or(false) {
-		n.absent, n.unknown = false, "no firmware tables (DMI), which would name the cloud"
+		n.absent, n.unknown = false, "the firmware tables (DMI), which name the cloud, are missing"
 	}
 	if n.unknown != "" {
 		return Fact[string]{note: n}

@@ -132,7 +132,7 @@ func splitHeading(s string) ([]string, error) {
 		}
 		if s != "" {
 			if s[0] != ' ' || len(s) == 1 {
-				return nil, fmt.Errorf("words of a heading are separated by one space")
+				return nil, fmt.Errorf("the words of a heading must be separated by exactly one space")
 			}
 			s = s[1:]
 		}
@@ -149,7 +149,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 	switch kind {
 	case "link":
 		if len(words) != 3 || words[1] != "->" {
-			return errors.New("a link is written -- link /path -> target --")
+			return errors.New("want a link entry of the form -- link /path -> target --")
 		}
 		if words[2] == "" || len(words[2]) > 4096 || strings.ContainsRune(words[2], 0) {
 			return fmt.Errorf("link target %.80q is not a path", words[2])
@@ -157,12 +157,12 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		return p.add(words[0], &entry{mode: fs.ModeSymlink | 0o777, target: words[2]}, content)
 	case "absent":
 		if len(words) != 1 {
-			return errors.New("absence is written -- absent /path --")
+			return errors.New("want an entry of the form -- absent /path --")
 		}
 		return p.add(words[0], &entry{absent: true}, content)
 	case "program":
 		if len(words) != 2 || len(content) > 0 {
-			return errors.New("a program is written -- program name /path -- or -- program name absent --")
+			return errors.New("want a program entry of the form -- program name /path -- or -- program name absent --")
 		}
 		if _, dup := p.programs[words[0]]; dup {
 			return fmt.Errorf("program %s occurs twice", words[0])
@@ -199,7 +199,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 	case "stderr":
 		r, ok := p.commands[p.last]
 		if !ok || h.name != "" || r.Stderr != nil {
-			return errors.New("stderr belongs after its run")
+			return errors.New("a stderr entry must follow its run entry")
 		}
 		r.Stderr = data
 		p.commands[p.last] = r
@@ -215,7 +215,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		e.listed = true
 		return p.add(h.name, e, data)
 	case e.mode.Type() == fs.ModeIrregular:
-		return fmt.Errorf("%s: denied needs the name of an errno", h.name)
+		return fmt.Errorf("%s: a denied entry needs an errno name", h.name)
 	default:
 		e.data = data
 		return p.add(h.name, e, nil)
@@ -226,7 +226,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 func (p *archiveParser) run(h heading, stdout []byte) error {
 	var argv []string
 	if err := json.Unmarshal([]byte(h.name), &argv); err != nil || len(argv) == 0 {
-		return errors.New(`a command is written -- run EXIT ["program","argument"] --`)
+		return errors.New(`want a command entry of the form -- run EXIT ["program","argument"] --`)
 	}
 	key := commandKey(argv)
 	if _, dup := p.commands[key]; dup {
@@ -306,7 +306,7 @@ func parseHeading(kind string, words []string) (heading, error) {
 	}
 	if kind != "stderr" {
 		if len(words) == 0 {
-			return h, fmt.Errorf("%s without a path", kind)
+			return h, fmt.Errorf("%s entry without a path", kind)
 		}
 		h.name, words = words[len(words)-1], words[:len(words)-1]
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrReadOnly is returned for a write to a copied machine.
-var ErrReadOnly = errors.New("a copied machine is read only")
+var ErrReadOnly = errors.New("a copied machine is read-only")
 
 // Host is one machine.
 type Host struct {

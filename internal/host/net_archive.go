@@ -192,7 +192,7 @@ const maxArchiveLinks = 100_000
 
 func (p *archiveParser) parseLinks(words []string, content []byte) error {
 	if len(words) != 0 || p.linked {
-		return errors.New("the network devices are written once, as -- links --")
+		return errors.New("want exactly one -- links -- entry with all network devices")
 	}
 	p.linked = true
 	seen := map[string]bool{}
@@ -247,7 +247,7 @@ func parseLink(line string) (Link, error) {
 
 func (p *archiveParser) parseNet(words []string, content []byte) error {
 	if len(words) < 2 || len(words) > 3 {
-		return errors.New("parameters are written -- net DEVICE GROUP --, or with an errno name if they could not be read")
+		return errors.New("want a parameter entry of the form -- net DEVICE GROUP --, or -- net DEVICE GROUP ERRNO -- for unreadable parameters")
 	}
 	key := netKey{words[0], NetGroup(words[1])}
 	if _, dup := p.params[key]; dup || key.device == "" || !slices.Contains(NetGroups, key.group) {
@@ -328,7 +328,7 @@ func netWords(line string) ([]netWord, error) {
 			return words, nil
 		}
 		if rest[0] != ' ' {
-			return nil, fmt.Errorf("words of %.80q are separated by one space", line)
+			return nil, fmt.Errorf("the words of %.80q must be separated by exactly one space", line)
 		}
 		rest = rest[1:]
 	}

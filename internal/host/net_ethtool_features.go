@@ -129,7 +129,7 @@ func setWakeOnLAN(device, letters string) error {
 		}
 	}
 	if letters != wakeLetters(func(i int) bool { return set[wakeModes[i].name] }) {
-		return fmt.Errorf("%q is not d or letters of pumbagsf in this order", letters)
+		return fmt.Errorf("%q: want d, or letters of pumbagsf in this order", letters)
 	}
 	err := ethtoolSet(unix.ETHTOOL_MSG_WOL_SET, device, func(ae *netlink.AttributeEncoder) {
 		ae.Nested(unix.ETHTOOL_A_WOL_MODES, func(b *netlink.AttributeEncoder) error {

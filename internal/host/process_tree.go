@@ -53,7 +53,7 @@ func (b *ProcessTree) Kill() error {
 		case left == 0:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("%d processes started by the work were killed but have not ended", left)
+			return fmt.Errorf("%d processes of the measured command were killed but have not ended", left)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func inSandbox(p *Sandbox, user *User, run func() (Result, error)) (res Result, 
 // enter moves the calling thread into the sandbox.
 func (p *Sandbox) enter(user *User) error {
 	if unix.Geteuid() != 0 {
-		return errors.New("only root can create one")
+		return errors.New("only root can create a sandbox")
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("unshare: %w", err)
@@ -203,7 +203,7 @@ func allReadOnly() error {
 		}
 	}
 	if !root {
-		return errors.New("/ is not a mount of its own (chroot)")
+		return errors.New("the root directory is not a mount point, as in a chroot")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 }
 
 // errNoBackingFile is returned for an archive, which contains the text itself.
-var errNoBackingFile = errors.New("no separate file in the archive")
+var errNoBackingFile = errors.New("an archive cannot be opened as separate files")
 
 // OpenLog opens a log as a file. It returns an error for an archive.
 func (h *Host) OpenLog(p string) (*os.File, error) {

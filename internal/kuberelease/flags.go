@@ -66,7 +66,7 @@ func JudgeFlags(program string, flags []Flag, k Kubelet) (out Verdict) {
 		}
 	}
 	if emulated && len(gates) > 0 {
-		out.Unknown = append(out.Unknown, Finding{"--feature-gates", "with emulated-version the gates are those of another release"})
+		out.Unknown = append(out.Unknown, Finding{"--feature-gates", "unknown, because --emulated-version selects the feature gates of another release"})
 		return out
 	}
 	if len(gates) == 0 {

@@ -126,7 +126,7 @@ func (j *checker) featureGates() {
 		span := j.table.GateSpan(name)
 		switch {
 		case known && g.Locked && on != g.Default:
-			reject(name, "it is locked to %t in Kubernetes %s; remove it", g.Default, r)
+			reject(name, "locked to %t in Kubernetes %s; remove it", g.Default, r)
 		case known:
 			j.gates[name] = on
 		case j.kubelet.OpenShift: // OpenShift's kubelet ignores it
@@ -144,7 +144,7 @@ func (j *checker) featureGates() {
 		}
 		for _, needed := range j.table.Needs(name, r) {
 			if _, known := j.table.Gate(needed, r); known && !j.on(needed) {
-				reject(name, "it needs the feature gate %s, which is off", needed)
+				reject(name, "needs the feature gate %s, which is off", needed)
 			}
 		}
 	}
@@ -220,7 +220,7 @@ func (j *checker) needs(gate string) string {
 	}
 	g, known := j.table.Gate(gate, j.kubelet.Release)
 	if !known {
-		return fmt.Sprintf("it needs the feature gate %s, which Kubernetes %s does not have", gate, j.kubelet.Release)
+		return fmt.Sprintf("needs the feature gate %s, which Kubernetes %s does not have", gate, j.kubelet.Release)
 	}
-	return fmt.Sprintf("it needs the feature gate %s, which is off (%s in Kubernetes %s): set it to true in featureGates, or remove the value", gate, g.Stage, j.kubelet.Release)
+	return fmt.Sprintf("needs the feature gate %s, which is off (%s in Kubernetes %s): set it to true in featureGates, or remove the value", gate, g.Stage, j.kubelet.Release)
 }

@@ -31,10 +31,10 @@ func OfOpenShift(version string) (Release, bool) {
 func Newer(kubernetes, openshift string) (out []string) {
 	newest := len(openshiftKubernetes)
 	if minor, ok := openshiftMinor(openshift); ok && minor > newest {
-		return []string{fmt.Sprintf("OpenShift %s is newer than all known versions: rules of 4.%d", openshift, newest)}
+		return []string{fmt.Sprintf("OpenShift %s is newer than all known versions; the rules of 4.%d apply", openshift, newest)}
 	}
 	if r, ok := Parse(kubernetes); ok && r > Known().Newest {
-		return []string{fmt.Sprintf("Kubernetes %s is newer than all known versions: rules of %s", kubernetes, Known().Newest)}
+		return []string{fmt.Sprintf("Kubernetes %s is newer than all known versions; the rules of %s apply", kubernetes, Known().Newest)}
 	}
 	return nil
 }

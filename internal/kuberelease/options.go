@@ -54,7 +54,7 @@ func JudgeOptions(config map[string]any, k Kubelet) (out []Finding) {
 		case len(set) == 0, strings.HasPrefix(field, "topology") && (policy == "" || policy == "none"):
 			continue
 		case strings.HasPrefix(field, "cpu") && policy != "static":
-			out = append(out, Finding{field, "the policy none takes no options: set cpuManagerPolicy to static, or remove them"})
+			out = append(out, Finding{field, "the policy none does not accept options; set cpuManagerPolicy to static, or remove the options"})
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(set)) {

@@ -38,7 +38,7 @@ var valueChecks = []valueCheck{
 		case !j.isTrue(false, path...):
 			return ""
 		case !j.isTrue(true, "enableSystemLogHandler"):
-			return "it needs enableSystemLogHandler"
+			return "needs enableSystemLogHandler: true"
 		}
 		return j.needs("NodeLogQuery")
 	}},
@@ -48,12 +48,12 @@ var valueChecks = []valueCheck{
 		if j.kubelet.Cgroup != 1 || !j.isTrue(standard == "true", path...) {
 			return ""
 		}
-		return "it is true (the default from Kubernetes 1.35 on), and the machine has control groups of version 1: boot it with version 2, or set failCgroupV1 to false"
+		return "true (the default from Kubernetes 1.35 on) is not possible on a machine with control groups of version 1; boot the machine with version 2, or set failCgroupV1 to false"
 	}},
 	{"imageMaximumGCAge", 0, 0, maximumAge},
 	{"imageMinimumGCAge", 36, 0, func(j *checker, path []string) string {
 		if j.span(path...) < 0 {
-			return "it is negative"
+			return "must not be negative"
 		}
 		return ""
 	}},
@@ -93,7 +93,7 @@ var valueChecks = []valueCheck{
 		case j.text(path...) == "":
 			return ""
 		case j.on("KubeletEnsureSecretPulledImages") && j.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages":
-			return "it needs imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"
+			return "needs imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages"
 		}
 		return j.needs("KubeletEnsureSecretPulledImages")
 	}},
@@ -114,7 +114,7 @@ var valueChecks = []valueCheck{
 		if why := gracePeriod(j, path); why != "" || j.span(path...) <= j.span("shutdownGracePeriod") {
 			return why
 		}
-		return "it exceeds shutdownGracePeriod, which includes it"
+		return "must not exceed shutdownGracePeriod, of which this time is a part"
 	}},
 	{"shutdownGracePeriodByPodPriority", 0, 0, func(j *checker, path []string) string {
 		list, isList := j.at(path...).([]any)
@@ -122,7 +122,7 @@ var valueChecks = []valueCheck{
 		case !j.set(path...) || isList && len(list) == 0:
 			return ""
 		case j.on("GracefulNodeShutdownBasedOnPodPriority") && (j.span("shutdownGracePeriod") > 0 || j.span("shutdownGracePeriodCriticalPods") > 0):
-			return "it excludes shutdownGracePeriod"
+			return "cannot be combined with shutdownGracePeriod"
 		}
 		return j.needs("GracefulNodeShutdownBasedOnPodPriority")
 	}},
@@ -215,7 +215,7 @@ func maximumAge(j *checker, path []string) string {
 	case !j.on("ImageMaximumGCAge"):
 		return j.needs("ImageMaximumGCAge")
 	case age < 0:
-		return "it is negative"
+		return "must not be negative"
 	case age <= least:
 		return fmt.Sprintf("%s is not more than imageMinimumGCAge, %s", age, least)
 	}
@@ -232,7 +232,7 @@ func gracePeriod(j *checker, path []string) string {
 	case d > 0 && !j.on("GracefulNodeShutdown"):
 		return j.needs("GracefulNodeShutdown")
 	case d < time.Second:
-		return fmt.Sprintf("%s is less than 1s, and not 0", d)
+		return fmt.Sprintf("%s is less than 1s; want 0, or 1s or more", d)
 	}
 	return ""
 }
@@ -244,7 +244,7 @@ func throttling(j *checker, path []string) string {
 	case !ok:
 		return ""
 	case factor <= 0 || factor > 1:
-		return fmt.Sprintf("%v is not above 0 and at most 1", factor)
+		return fmt.Sprintf("%v: want a number above 0 and at most 1", factor)
 	case j.kubelet.Release >= 37 && factor != formerDefault && !j.on("MemoryQoS"):
 		return "with the feature gate MemoryQoS off, Kubernetes 1.37 and later accept only the factor 0.9; remove it"
 	}
@@ -273,13 +273,13 @@ func enforced(j *checker, path []string) string {
 		case !slices.Contains(choices, item):
 			return oneOf(item, choices)
 		case item == none && len(items) > 1:
-			return "none excludes all other values"
+			return "none cannot be combined with other values"
 		case j.kubelet.Release >= 31 && slices.Contains(items[:n], item):
 			return fmt.Sprintf("%s occurs twice", item)
 		case isReserved && j.text(group) == "":
 			return fmt.Sprintf("%s needs %s", item, group)
 		case isReserved && j.kubelet.Release >= 32 && slices.Contains(items, item+"-compressible"):
-			return fmt.Sprintf("%s and %[1]s-compressible exclude each other", item)
+			return fmt.Sprintf("%s and %[1]s-compressible cannot be combined", item)
 		case (item != none || j.kubelet.Release < 31) && !j.isTrue(true, "cgroupsPerQOS"):
 			return fmt.Sprintf("%s needs cgroupsPerQOS: true", item)
 		}

@@ -92,13 +92,13 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 		case c == '{':
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return d, n, fmt.Errorf("{ without }")
+				return d, n, fmt.Errorf("{ is not closed")
 			}
 			d.argument = text[n+1 : n+end]
 			n += end
 		case c == '^':
 			if n+2 >= len(text) {
-				return d, n, fmt.Errorf("ends after ^")
+				return d, n, fmt.Errorf("nothing follows ^")
 			}
 			d.letter = text[n : n+3]
 			return d, n + 3, nil
@@ -107,7 +107,7 @@ func parseApacheDirective(text string) (d apacheDirective, n int, err error) {
 			return d, n + 1, nil
 		}
 	}
-	return d, n, fmt.Errorf("%% without a letter")
+	return d, n, fmt.Errorf("the letter of the directive is missing after %%")
 }
 
 // field returns the field of a directive, and the texts that the server writes before and

@@ -40,12 +40,12 @@ var apacheBases = []struct {
 	{"Apache's vhost_combined log", apacheNames[0].format, nil},
 	{"the combined log", apacheNames[1].format, nil},
 	{"the common log", ApacheCommon, nil},
-	{"the combined log behind the virtual host", `%v ` + apacheNames[1].format, hostNames},
-	{"the common log behind the virtual host", `%v ` + ApacheCommon, hostNames},
-	{"the combined log and X-Forwarded-For (nginx' main)", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
-	{"the combined log and X-Forwarded-For behind the virtual host", `%v ` + apacheNames[1].format + ` "%{X-Forwarded-For}i"`, bothOf(hostNames, forwarded)},
-	{"the combined log of X-Forwarded-For", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
-	{"the common log of X-Forwarded-For", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
+	{"the combined log after the virtual host", `%v ` + apacheNames[1].format, hostNames},
+	{"the common log after the virtual host", `%v ` + ApacheCommon, hostNames},
+	{"the combined log with X-Forwarded-For at the end (nginx' main)", apacheNames[1].format + ` "%{X-Forwarded-For}i"`, forwarded},
+	{"the combined log after the virtual host, with X-Forwarded-For at the end", `%v ` + apacheNames[1].format + ` "%{X-Forwarded-For}i"`, bothOf(hostNames, forwarded)},
+	{"the combined log with X-Forwarded-For as the client", strings.Replace(apacheNames[1].format, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
+	{"the common log with X-Forwarded-For as the client", strings.Replace(ApacheCommon, "%h", "%{X-Forwarded-For}i", 1), forwardedLists},
 }
 
 // combinedIO is what httpd's combinedio adds. A custom "%D %O" looks the same.
@@ -66,11 +66,11 @@ var apacheSuffixes = []struct {
 	{` "%D"`, " and %D", "a whole number at the end", alwaysNumber},
 	{` "%{ms}T"`, " and %{ms}T", "a whole number at the end", alwaysNumber},
 	{` "%T"`, " and %T", "a whole number at the end", alwaysNumber},
-	{combinedIO, ", %I and %O", "combinedio: what mod_logio counts", byteCounts},
-	{" %T %D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
-	{" %D %T", ", %D and %T", "the microseconds of the seconds behind them", sameDuration},
-	{" %T/%D", ", %T and %D", "the seconds of the microseconds behind them", sameDuration},
-	{" %{ms}T %D", ", %{ms}T and %D", "the milliseconds of the microseconds behind them", sameDuration},
+	{combinedIO, ", %I and %O", "combinedio: the byte counts of mod_logio", byteCounts},
+	{" %T %D", ", %T and %D", "the last two numbers are the same duration in seconds and in microseconds", sameDuration},
+	{" %D %T", ", %D and %T", "the last two numbers are the same duration in microseconds and in seconds", sameDuration},
+	{" %T/%D", ", %T and %D", "the last two numbers are the same duration in seconds and in microseconds", sameDuration},
+	{" %{ms}T %D", ", %{ms}T and %D", "the last two numbers are the same duration in milliseconds and in microseconds", sameDuration},
 	{" %D %I %O", ", %D, %I and %O", "three whole numbers at the end", byteCounts},
 	{" %{ms}T %I %O", ", %{ms}T, %I and %O", "three whole numbers at the end", byteCounts},
 	{" %T %I %O", ", %T, %I and %O", "three whole numbers at the end", byteCounts},
@@ -82,27 +82,27 @@ var apacheSuffixes = []struct {
 
 // productCandidates are the formats of specific products.
 var productCandidates = []candidate{
-	{"HAProxy's HTTP log", "haproxy", "option httplog; its times are milliseconds", "", nil},
-	{"HAProxy's HTTP log in CLF", "haproxy-clf", "option httplog clf; its times are milliseconds", "", nil},
-	{"HAProxy's HTTP log in CLF", "haproxy:" + haproxyCLFBare, "option httplog clf; its times are milliseconds", "", nil},
-	{"HAProxy's HTTPS log", "haproxy-https", "option httpslog; its times are milliseconds", "", nil},
-	{"HAProxy's TCP log", "haproxy-tcp", "option tcplog; its times are milliseconds", "", nil},
-	{"Puppet Server's access log", "puppetserver", "as its request-logging.xml has it: %D of logback-access is milliseconds", "", puppetPaths},
-	{"PuppetDB's access log", "puppetdb", "as its request-logging.xml has it: %D of logback-access is milliseconds", "", puppetDBPaths},
-	{"Puppet Server's own log", "puppet-log", "seconds, as the lines say", "", nil},
-	{"Foreman's production.log", "foreman", "ms, as the lines say", "", nil},
-	{"Rails' log", "rails", "ms, as the lines say", "", nil},
-	{"foreman-proxy's proxy.log", "foreman-proxy", "ms, as the lines say", "", nil},
+	{"HAProxy's HTTP log", "haproxy", "option httplog; times in milliseconds", "", nil},
+	{"HAProxy's HTTP log in CLF", "haproxy-clf", "option httplog clf; times in milliseconds", "", nil},
+	{"HAProxy's HTTP log in CLF", "haproxy:" + haproxyCLFBare, "option httplog clf; times in milliseconds", "", nil},
+	{"HAProxy's HTTPS log", "haproxy-https", "option httpslog; times in milliseconds", "", nil},
+	{"HAProxy's TCP log", "haproxy-tcp", "option tcplog; times in milliseconds", "", nil},
+	{"Puppet Server's access log", "puppetserver", "as in its request-logging.xml, where %D is in milliseconds", "", puppetPaths},
+	{"PuppetDB's access log", "puppetdb", "as in its request-logging.xml, where %D is in milliseconds", "", puppetDBPaths},
+	{"Puppet Server's own log", "puppet-log", "durations in seconds, as its lines state", "", nil},
+	{"Foreman's production.log", "foreman", "durations in ms, as its lines state", "", nil},
+	{"Rails' log", "rails", "durations in ms, as its lines state", "", nil},
+	{"foreman-proxy's proxy.log", "foreman-proxy", "durations in ms, as its lines state", "", nil},
 	{"Puma's access log", "puma", "seconds with four digits at the end, as Rack::CommonLogger writes them", "", fourDigits},
-	{"the log of ingress-nginx", "ingress-nginx", "its log-format-upstream; $request_time in seconds", "", nil},
-	{"Traefik's common log", "traefik", "ms, as the lines say", "", nil},
-	{"Envoy's access log", "envoy", "its default format; %DURATION% in milliseconds", "", nil},
-	{"Istio's access log", "istio", "its default format; %DURATION% in milliseconds", "", nil},
-	{"the access log of an AWS Application Load Balancer", "aws-alb", "the three processing times together, in seconds", "", nil},
-	{"the access log of an AWS Network Load Balancer", "aws-nlb", "connections; milliseconds", "", nil},
-	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the three processing times together, in seconds", "", nil},
+	{"the log of ingress-nginx", "ingress-nginx", "the default log-format-upstream; $request_time in seconds", "", nil},
+	{"Traefik's common log", "traefik", "durations in ms, as its lines state", "", nil},
+	{"Envoy's access log", "envoy", "the default format; %DURATION% in milliseconds", "", nil},
+	{"Istio's access log", "istio", "the default format; %DURATION% in milliseconds", "", nil},
+	{"the access log of an AWS Application Load Balancer", "aws-alb", "the duration is the sum of the three processing times, in seconds", "", nil},
+	{"the access log of an AWS Network Load Balancer", "aws-nlb", "one line per connection; times in milliseconds", "", nil},
+	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the duration is the sum of the three processing times, in seconds", "", nil},
 	{"Pulp's access log", "apache:" + pulp, "as Pulp configures gunicorn", "", nil},
-	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as its ssl.conf has it", "", nil},
+	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as in its ssl.conf", "", nil},
 	{"Apache with %D, Puppet URLs", "puppet-apache", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
 }
 
@@ -122,7 +122,7 @@ func candidates() []candidate {
 		for _, tail := range apacheSuffixes {
 			guess := ""
 			if tail.text == combinedIO {
-				guess = "that the two numbers are what mod_logio counts, %I and %O"
+				guess = "that the two numbers are the byte counts of mod_logio, %I and %O"
 			}
 			list = append(list, candidate{base.name + tail.name, "apache:" + base.format + tail.text, tail.reason, guess, bothOf(base.evidence, tail.evidence)})
 		}

@@ -65,9 +65,9 @@ func apacheTails(line []byte) (list []candidate) {
 			}
 			return "%{" + s + "}n"
 		})
-		c := candidate{name: "the combined log with " + took + " behind it", text: "apache:" + base + text, reason: "labels, and a whole number of a duration", evidence: alwaysNumber}
+		c := candidate{name: "the combined log followed by " + took, text: "apache:" + base + text, reason: "labels, and a whole number that is a duration", evidence: alwaysNumber}
 		if len(labelUnits(took)) == 1 {
-			c.guess = "that " + took + " is a duration as Apache's " + directive + " has it"
+			c.guess = "that " + took + " is a duration in the unit of Apache's " + directive
 		}
 		list = append(list, c)
 	}
@@ -146,7 +146,7 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		case first && quote != "" && (string(value) == "-" || isAddress(firstOf(value))):
 			variable = "http_x_forwarded_for"
 		case first && quote != "" && upstreams().Match(value): // the log of nginx-proxy
-			variable, guess = "upstream_addr", "that the text behind the user agent is nginx' $upstream_addr"
+			variable, guess = "upstream_addr", "that the text after the user agent is nginx' $upstream_addr"
 			labels++
 		case isTime && string(value) != "-" && times < 2 || isTime && times == 1:
 			variable = []string{"request_time", "upstream_response_time"}[times]
@@ -157,7 +157,7 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 		}
 		text.WriteString(" " + label + string(w[2]) + quote + "$" + variable + quote)
 	}
-	c = candidate{name: "nginx' combined log with more behind it", text: "nginx:" + text.String(), reason: "labels, and times with points"}
+	c = candidate{name: "nginx' combined log followed by further fields", text: "nginx:" + text.String(), reason: "labels, and times with decimal points"}
 	if guess != "" {
 		c.guess = guess
 		if strings.Contains(text.String(), "$request_time") {
@@ -170,9 +170,9 @@ func nginxTail(line []byte) (c candidate, ok bool) {
 	case times == 0 && labels == 0:
 		return c, false // nginx's format main, which has a name
 	case times == 1:
-		c.guess, c.evidence = "that the number with a point is nginx' $request_time, seconds", upstreamWithin
+		c.guess, c.evidence = "that the number with a decimal point is nginx' $request_time, seconds", upstreamWithin
 	case times == 2:
-		c.guess, c.evidence = "that the numbers with points are nginx' $request_time and $upstream_response_time, seconds", upstreamWithin
+		c.guess, c.evidence = "that the numbers with decimal points are nginx' $request_time and $upstream_response_time, seconds", upstreamWithin
 	}
 	if m[1] != nil {
 		c.evidence = bothOf(hostNames, c.evidence)

@@ -44,7 +44,7 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		joined = append(joined, p)
 	}
 	if !assignNames(joined) {
-		return nil, formatError(what, text, 0, "it has no field")
+		return nil, formatError(what, text, 0, "the format contains no field")
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(joined); i++ {

@@ -32,7 +32,7 @@ func (a *AmbiguousError) Error() string {
 	for _, c := range a.Choices {
 		texts = append(texts, "'"+c.Text+"'")
 	}
-	return a.What + "; as a format one of " + strings.Join(texts, ", ")
+	return a.What + "; use one of these formats: " + strings.Join(texts, ", ")
 }
 
 // SameRequests reports whether the formats differ only in values after the request, and these
@@ -115,7 +115,7 @@ func unwrapped(lines [][]byte, w int) (bare [][]byte, ok bool) {
 func (f *Format) wrappedBy(w int) *Format {
 	if w >= 0 {
 		f.wrap = &wraps[w]
-		f.Why += "; behind " + wraps[w].name
+		f.Why += "; after removing " + wraps[w].name
 	}
 	return f
 }
@@ -132,11 +132,11 @@ func (u *UnknownError) Error() string { return u.What }
 
 // unknownError returns the UnknownError of a log.
 func unknownError(lines [][]byte, nearest []fit) error {
-	what, text := "no known format reads any", ""
+	what, text := "no known format matches any", ""
 	if len(nearest) > 0 {
-		what = fmt.Sprintf("%s comes nearest, and reads %d", nearest[0].name, nearest[0].read)
+		what = fmt.Sprintf("the closest format is %s, which matches %d", nearest[0].name, nearest[0].read)
 	} else if c, complete := nginxTail(lines[0]); c.text != "" {
-		what, text = "the combined log comes nearest, but unknown text follows it, and it reads none", c.text
+		what, text = "the closest format is the combined log, but unknown text follows its fields, so it matches none", c.text
 		if complete { // these names were tried; the lines contradict them
 			text = strings.NewReplacer("$request_time", "$value_1", "$upstream_response_time", "$value_2").Replace(text)
 		}
@@ -146,16 +146,16 @@ func unknownError(lines [][]byte, nearest []fit) error {
 	}
 	what += fmt.Sprintf(" of the first %d lines", len(lines))
 	if len(lines) == 1 {
-		what = strings.NewReplacer("any of the first 1 lines", "its only line", "the first 1 lines", "1 line").Replace(what)
+		what = strings.NewReplacer("any of the first 1 lines", "the only line", "the first 1 lines", "1 line").Replace(what)
 	}
-	return &UnknownError{fmt.Sprintf("unknown log format: %s; it begins with %q", what, truncate(lines[0], 200)), text}
+	return &UnknownError{fmt.Sprintf("unknown log format: %s; the log begins with %q", what, truncate(lines[0], 200)), text}
 }
 
 // UnitName returns the name of a unit, given in nanoseconds.
 func UnitName(unit int64) string {
 	switch unit {
 	case 0:
-		return "the unit that each value names"
+		return "the unit that each value contains"
 	case 1:
 		return "nanoseconds"
 	case 1e3:

@@ -49,14 +49,14 @@ func Envoy(text string) (*Format, error) {
 		if open := strings.IndexByte(text[i+1:], '('); open >= 0 && open < end { // START_TIME(%s)
 			shut := strings.Index(text[i+1:], ")")
 			if shut < 0 {
-				return nil, formatError(what, text, i, "( without )")
+				return nil, formatError(what, text, i, "( is not closed")
 			}
 			if end = strings.IndexByte(text[i+1+shut:], '%'); end >= 0 {
 				end += shut
 			}
 		}
 		if end <= 0 {
-			return nil, formatError(what, text, i, "% without another")
+			return nil, formatError(what, text, i, "a single %; write %% for a percent sign")
 		}
 		word, n := text[i+1:i+1+end], i+end+2
 		word, _, _ = strings.Cut(word, "):") // drop the length limit

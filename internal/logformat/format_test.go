@@ -47,11 +47,11 @@ func TestDetect(t *testing.T) {
 		{"HAProxy's HTTP log", `10.0.1.2:33317 [20/Nov/2026:23:58:28.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0  "GET /index.html HTTP/1.1"`, nil},
 		{"the combined log", `::1 - john doe [20/Nov/2026:23:58:28 +0000] "GET /a\"b HTTP/1.1" 200 5 "-" "x \" y"`,
 			map[string]string{"user": "john doe", "user_agent": `x \" y`}},
-		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012`, map[string]string{"duration": "0.012"}},
-		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 1795168800.123`, map[string]string{}},
-		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 1795168800.123`, map[string]string{"duration": "0.012"}},
-		{"nginx' combined log with more behind it", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 0.010, 0.002`, map[string]string{"upstream_duration": "0.010, 0.002"}},
-		{"the combined log and X-Forwarded-For (nginx' main)", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" "-"`,
+		{"nginx' combined log followed by further fields", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012`, map[string]string{"duration": "0.012"}},
+		{"nginx' combined log followed by further fields", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 1795168800.123`, map[string]string{}},
+		{"nginx' combined log followed by further fields", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 1795168800.123`, map[string]string{"duration": "0.012"}},
+		{"nginx' combined log followed by further fields", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" 0.012 0.010, 0.002`, map[string]string{"upstream_duration": "0.010, 0.002"}},
+		{"the combined log with X-Forwarded-For at the end (nginx' main)", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl/7.88.1" "-"`,
 			map[string]string{"user_agent": "curl/7.88.1", "forwarded_for": "-"}}, // no proxy in front: always -
 		{"the common log", `::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5`, nil},
 		{"Apache's vhost_combined log", `www.example.com:443 ::1 - - [20/Nov/2026:23:58:28 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, map[string]string{"host": "www.example.com", "port": "443"}},
@@ -97,7 +97,7 @@ func TestDetect(t *testing.T) {
 // line has is not reported as the duration.
 func TestMemberThatIsNotThere(t *testing.T) {
 	head := []byte(`{"status":200,"took":5}` + "\n")
-	for member, want := range map[string]string{"took": `; "took" is the duration, in milliseconds`, "tok": `; no line has the member "tok" that was named as the duration; members found: status, took`} {
+	for member, want := range map[string]string{"took": `; "took" is the duration, in milliseconds`, "tok": `; --duration tok: no line has this member; members found: status, took`} {
 		f, err := Detect(head, map[string]int64{member: 1e6})
 		if err != nil {
 			t.Fatal(err)

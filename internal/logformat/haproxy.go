@@ -89,7 +89,7 @@ func HAProxy(text string) (*Format, error) {
 		if text[n] == '{' {
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return nil, formatError(what, text, i, "{ without }")
+				return nil, formatError(what, text, i, "{ is not closed")
 			}
 			flags, n = text[n+1:n+end], n+end+1
 		}
@@ -98,7 +98,7 @@ func HAProxy(text string) (*Format, error) {
 		if n < len(text) && text[n] == '[' {
 			end := closing(text[n:])
 			if end < 0 {
-				return nil, formatError(what, text, i, "[ without ]")
+				return nil, formatError(what, text, i, "[ is not closed")
 			}
 			field, n = Field{Name: name(text[n+1 : n+end])}, n+end+1
 		} else {
@@ -112,7 +112,7 @@ func HAProxy(text string) (*Format, error) {
 			}
 			var ok bool
 			if field, ok = haproxyFields[variable]; !ok {
-				return nil, formatError(what, text, i, "unknown log variable of HAProxy")
+				return nil, formatError(what, text, i, "unknown HAProxy log variable")
 			}
 		}
 		field.Source = text[i:n]

@@ -47,7 +47,7 @@ func (b *jsonBuilder) build(units map[string]int64) {
 		// Caddy writes UTC without naming it (time_local: the server's time zone).
 		utc := b.product != nil && strings.HasPrefix(b.product.name, "Caddy")
 		if b.product == nil && b.f.Field(FieldDuration) >= 0 {
-			b.guess("the time in %s is that of the response", b.k.front.name)
+			b.guess("the time in the prefix of %s is when the response was sent", b.k.front.name)
 		}
 		b.f.NoZone, b.f.TimeIsEnd = !utc && !slices.ContainsFunc(b.times, zoned), true
 	}
@@ -174,7 +174,7 @@ func (b *jsonBuilder) why() {
 		b.f.Why += fmt.Sprintf("; %q is the duration, in %s", b.f.Fields[d].Source, UnitName(b.f.Fields[d].Unit))
 	case d >= 0: // named by the user
 		b.f.NoMember = len(b.members) < maxMembers
-		b.f.Why += fmt.Sprintf("; no line has the member %q that was named as the duration; members found: %s", b.f.Fields[d].Source, strings.Join(b.list(), ", "))
+		b.f.Why += fmt.Sprintf("; --duration %s: no line has this member; members found: %s", b.f.Fields[d].Source, strings.Join(b.list(), ", "))
 		for _, member := range b.list() {
 			b.f.Members = append(b.f.Members, member)
 			if !b.taken(member) && share(b.members[member], isDuration) >= nearlyAll {

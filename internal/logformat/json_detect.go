@@ -28,7 +28,7 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 	}
 	behind := ""
 	if skipped > 0 {
-		behind = fmt.Sprintf(" behind %d others", skipped)
+		behind = fmt.Sprintf(" after %d skipped lines", skipped)
 	}
 	f.Why = fmt.Sprintf("%d of the first %d lines%s are JSON objects", objects, len(lines), behind) + f.Why
 	return f

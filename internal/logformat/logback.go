@@ -51,7 +51,7 @@ func Logback(text string) (*Format, error) {
 		if n < len(text) && text[n] == '{' {
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return nil, formatError(what, text, i, "{ without }")
+				return nil, formatError(what, text, i, "{ is not closed")
 			}
 			argument, n = text[n+1:n+end], n+end+1
 		}
@@ -105,7 +105,7 @@ func Logback(text string) (*Format, error) {
 			}
 		}
 		if !ok {
-			return nil, formatError(what, text, i, "unknown conversion word of logback-access")
+			return nil, formatError(what, text, i, "unknown logback-access conversion word")
 		}
 		field.Source = text[i:n]
 		pieces, i = append(pieces, piece{field: &field, at: i}), n

@@ -55,7 +55,7 @@ func Nginx(text string) (*Format, error) {
 		if n < len(text) && text[n] == '{' {
 			end := strings.IndexByte(text[n:], '}')
 			if end < 0 {
-				return nil, formatError(what, text, i, "{ without }")
+				return nil, formatError(what, text, i, "{ is not closed")
 			}
 			variable, n = text[n+1:n+end], n+end+1
 		} else {
@@ -65,7 +65,7 @@ func Nginx(text string) (*Format, error) {
 			variable = text[i+1 : n]
 		}
 		if variable == "" {
-			return nil, formatError(what, text, i, "$ without a name")
+			return nil, formatError(what, text, i, "the name of the variable is missing after $")
 		}
 		field, ok := nginxVariables[variable]
 		if !ok {

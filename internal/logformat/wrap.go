@@ -18,21 +18,21 @@ type wrap struct {
 }
 
 var wraps = []wrap{
-	{name: "what syslog writes", from: afterSyslog},
-	{name: "a time", from: afterISO},
-	{name: "what the container runtime writes (CRI)", from: afterCRI, parts: true, inner: true},
-	{name: "what docker writes (json-file)", from: afterDocker, quoted: true, parts: true, inner: true},
-	{name: "what docker compose writes", from: afterCompose, inner: true},
-	{name: "what docker compose writes and a time", from: func(line []byte) int { return composed(line, afterCompose, afterISO) }},
-	{name: "what kubectl logs --prefix writes", from: afterPod, inner: true},
-	{name: "what kubectl logs --prefix --timestamps writes", from: func(line []byte) int { return composed(line, afterPod, afterISO) }},
-	{name: "what stern writes", from: afterStern, inner: true},
-	{name: "what stern writes and a time", from: func(line []byte) int { return composed(line, afterStern, afterISO) }},
-	{name: "what journalctl writes (-o json)", from: func(line []byte) int { return inMember(line, "MESSAGE") }, quoted: true, inner: true},
-	{name: "what a log shipper writes (message)", from: func(line []byte) int { return inMember(line, "message") }, quoted: true, inner: true},
-	{name: "what a log shipper writes (log)", from: func(line []byte) int { return inMember(line, "log") }, quoted: true, inner: true},
-	{name: "what logcli writes (line)", from: func(line []byte) int { return inMember(line, "line") }, quoted: true, inner: true},
-	{name: "what Google Cloud writes (textPayload)", from: func(line []byte) int { return inMember(line, "textPayload") }, quoted: true, inner: true},
+	{name: "syslog's prefix", from: afterSyslog},
+	{name: "a timestamp", from: afterISO},
+	{name: "the container runtime's prefix (CRI)", from: afterCRI, parts: true, inner: true},
+	{name: "docker's JSON (json-file)", from: afterDocker, quoted: true, parts: true, inner: true},
+	{name: "docker compose's prefix", from: afterCompose, inner: true},
+	{name: "docker compose's prefix and a timestamp", from: func(line []byte) int { return composed(line, afterCompose, afterISO) }},
+	{name: "the prefix of kubectl logs --prefix", from: afterPod, inner: true},
+	{name: "the prefix of kubectl logs --prefix --timestamps", from: func(line []byte) int { return composed(line, afterPod, afterISO) }},
+	{name: "stern's prefix", from: afterStern, inner: true},
+	{name: "stern's prefix and a timestamp", from: func(line []byte) int { return composed(line, afterStern, afterISO) }},
+	{name: "journalctl's JSON (-o json)", from: func(line []byte) int { return inMember(line, "MESSAGE") }, quoted: true, inner: true},
+	{name: "a log shipper's JSON (message)", from: func(line []byte) int { return inMember(line, "message") }, quoted: true, inner: true},
+	{name: "a log shipper's JSON (log)", from: func(line []byte) int { return inMember(line, "log") }, quoted: true, inner: true},
+	{name: "logcli's JSON (line)", from: func(line []byte) int { return inMember(line, "line") }, quoted: true, inner: true},
+	{name: "Google Cloud's JSON (textPayload)", from: func(line []byte) int { return inMember(line, "textPayload") }, quoted: true, inner: true},
 }
 
 // Unwrapper removes the wrap of lines and joins the parts of split lines. The zero value is

@@ -23,7 +23,7 @@ func Choose[T any](product, none, flag string, all []T, nameOf func(T) string, w
 	case len(all) == 0:
 		return one, errors.New(none)
 	case wanted == "":
-		return one, ui.Retry(ui.Usage, fmt.Errorf("several instances run: %s %s", flag, strings.Join(names, " or ")), "", flag+"="+names[0])
+		return one, ui.Retry(ui.Usage, fmt.Errorf("several instances run; choose one with %s %s", flag, strings.Join(names, " or ")), "", flag+"="+names[0])
 	}
-	return one, ui.Instead(ui.Usage, fmt.Errorf("no %s %q is running, only %s", product, wanted, strings.Join(names, ", ")), "", flag+"="+names[0])
+	return one, ui.Instead(ui.Usage, fmt.Errorf("%s %q is not running; running: %s", product, wanted, strings.Join(names, ", ")), "", flag+"="+names[0])
 }

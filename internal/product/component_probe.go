@@ -31,8 +31,8 @@ func (p *probed) AsRead() bool { return p.asked && p.Err == nil && p.Checked.Ref
 // probeInputs returns the inputs about the dry run, which probeAnswer answers.
 func probeInputs(product string) []fact.Input {
 	return []fact.Input{
-		{Name: product + ".probed", Type: fact.Truth, Doc: "whether the program is asked how it reads its files (--probe)"},
-		{Name: product + ".refusal", Type: fact.Text, Doc: "why the program would not start with its files; empty where it would, or is not asked"},
+		{Name: product + ".probed", Type: fact.Truth, Doc: "whether the program was asked to read its files (--probe)"},
+		{Name: product + ".refusal", Type: fact.Text, Doc: "why the program would not start with its files; empty if it would start, or without --probe"},
 	}
 }
 

@@ -253,7 +253,7 @@ func (i *Instance[F, A]) PackageVersion() fact.Answer {
 	if v, at := Version(i.Host, names...); v != "" {
 		return fact.Answer{Value: v, At: at}
 	}
-	return fact.Answer{Unknown: "no list of packages names it", At: i.Main}
+	return fact.Answer{Unknown: "no package list contains this program", At: i.Main}
 }
 
 // asRead returns an option of a program that does not report its options. Its running value is the

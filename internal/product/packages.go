@@ -98,7 +98,7 @@ func Read(h *host.Host) (List, error) {
 	}
 	switch {
 	case host.Unknown(err):
-		return List{}, errors.New("the list of its packages (/installed-rpms, " + dpkg + ") is not in this copy")
+		return List{}, errors.New("the package list of the machine (/installed-rpms, " + dpkg + ") is not in this copy")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return List{}, err
 	}

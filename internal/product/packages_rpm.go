@@ -46,12 +46,12 @@ func askRPM(h *host.Host, db string) (List, error) {
 	}
 	res, err := h.Exec.Run(context.Background(), c)
 	if err != nil {
-		return List{}, fmt.Errorf("the list of its packages is rpm's (%s): %w", db, err)
+		return List{}, fmt.Errorf("cannot list the packages of rpm's database %s: %w", db, err)
 	}
 	versions := ofLines(queried)(string(res.Stdout))
 	if res.ExitCode != 0 || len(versions) == 0 {
 		said, _, _ := strings.Cut(strings.TrimSpace(string(res.Stderr)), "\n")
-		return List{}, fmt.Errorf("rpm -qa lists %d packages of %s and fails with exit code %d: %s", len(versions), db, res.ExitCode, said)
+		return List{}, fmt.Errorf("rpm -qa listed %d packages of %s, then failed with exit code %d: %s", len(versions), db, res.ExitCode, said)
 	}
 	return List{Versions: versions, At: "rpm -qa"}, nil
 }

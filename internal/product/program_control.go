@@ -293,7 +293,7 @@ func (c *Control) wait(ctx context.Context, h *host.Host, main string, before Pr
 			// A server that goes to the background has no process for a moment (seconds on a busy
 			// machine). 50 tries take about 5 s.
 			if gone++; gone > 50 {
-				err = final{fmt.Errorf("%s has ended again", c.Name)}
+				err = final{fmt.Errorf("%s was started but has ended again", c.Name)}
 			}
 		case err != nil:
 		case restarted && p.Same(before):
@@ -336,7 +336,7 @@ func Until(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited too long: %w", err)
+			return fmt.Errorf("timeout while waiting for the program: %w", err)
 		case <-time.After(pause):
 		}
 	}

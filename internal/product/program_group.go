@@ -42,10 +42,10 @@ func (t Taken) Unknown() string {
 	case Yes:
 		return ""
 	case No:
-		return "its files were changed after it read them"
+		return "the configuration files were changed after the program read them"
 	case Unclear:
 	}
-	return "unknown whether it has read its changed files"
+	return "unknown whether the program has read its changed configuration files"
 }
 
 // Effect returns the verdict for a value in the files of a program that does not report its
@@ -59,7 +59,7 @@ func Effect(t Taken, err error) (plugin.Verdict, string) {
 	case t == Yes:
 		return plugin.OK, ""
 	case t == No:
-		return plugin.Drifted, t.Unknown() + ": reload it"
+		return plugin.Drifted, t.Unknown() + "; reload the program"
 	}
 	return plugin.Unknown, t.Unknown()
 }

@@ -278,5 +278,5 @@ func OfService(ctx context.Context, h *host.Host, program, service string) (Proc
 	case 1:
 		return all[0], nil
 	}
-	return Process{}, fmt.Errorf("%d processes of %s are running, but not in %s", len(all), program, service)
+	return Process{}, fmt.Errorf("%d processes of %s are running, but outside %s", len(all), program, service)
 }

@@ -37,7 +37,7 @@ func (s *Server) connectionError(ctx context.Context, err error) error {
 	)
 	switch {
 	case errors.As(context.Cause(ctx), &timeout):
-		return fmt.Errorf("%s: no answer within %s; it is busy, or a firewall drops the packets", host, timeout.after)
+		return fmt.Errorf("%s: no answer within %s; the server is busy, or a firewall drops the packets", host, timeout.after)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &to):
@@ -49,9 +49,9 @@ func (s *Server) connectionError(ctx context.Context, err error) error {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return fmt.Errorf("no route to %s; use another address, or a tunnel", host)
 	case errors.As(err, &noTLS), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("%s does not use TLS; use http:// if it is this machine or a tunnel", host)
+		return fmt.Errorf("%s does not use TLS; use http:// for an address of this machine or a tunnel", host)
 	case errors.As(err, &hostOf), errors.As(err, &cert):
-		return fmt.Errorf("the certificate of %s is not trusted (%w); add its CA to the system's, or use a tunnel to this machine with http://", host, underlying(err))
+		return fmt.Errorf("the certificate of %s is not trusted (%w); add the certificate's CA to the system's CAs, or use a tunnel to this machine with http://", host, underlying(err))
 	case errors.As(err, &of):
 		return fmt.Errorf("request to %s: %w", host, of.Err)
 	}
@@ -74,13 +74,13 @@ func (s *Server) statusError(resp *http.Response) error {
 	case code == http.StatusOK, code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:
 		return nil // the body explains the last two statuses
 	case (code == http.StatusUnauthorized || code == http.StatusForbidden) && s.token != "":
-		return fmt.Errorf("%s rejects this token (%s): it has expired, or may not query; use --prometheus-token FILE with another one (oc create token prometheus-k8s -n openshift-monitoring)", host, resp.Status)
+		return fmt.Errorf("%s rejects this token (%s): the token has expired, or lacks the permission to query; use --prometheus-token FILE with a new token (oc create token prometheus-k8s -n openshift-monitoring)", host, resp.Status)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return fmt.Errorf("%s requires a token (%s); use --prometheus-token FILE", host, resp.Status)
 	case code == http.StatusNotFound:
-		return fmt.Errorf("%s has no %s (%s): it is not a Prometheus, or has another base path; add the path to the address", host, resp.Request.URL.Path, resp.Status)
+		return fmt.Errorf("%s has no %s (%s): the server is not Prometheus, or has another base path; add that path to the address", host, resp.Request.URL.Path, resp.Status)
 	case code == http.StatusServiceUnavailable:
-		return fmt.Errorf("%s is not ready (%s); wait until it has loaded its data", host, resp.Status)
+		return fmt.Errorf("%s is not ready (%s); wait until Prometheus has loaded its data", host, resp.Status)
 	case code >= 500:
 		return fmt.Errorf("%s failed (%s); see its log and the log of any proxy in front", host, resp.Status)
 	}

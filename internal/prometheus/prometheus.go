@@ -74,10 +74,10 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 		return 0, false, err
 	}
 	if answer.Status == "" {
-		return 0, false, fmt.Errorf("%s answers in JSON, but not as Prometheus does; use the base address of /api/v1/query", s.base.Host)
+		return 0, false, fmt.Errorf("%s answers with JSON that Prometheus does not write; use the base address of /api/v1/query", s.base.Host)
 	}
 	if answer.Status != "success" {
-		return 0, false, fmt.Errorf("%s rejects %s: %s", s.base.Host, expression, answer.Error)
+		return 0, false, fmt.Errorf("%s rejects the query %s: %s", s.base.Host, expression, answer.Error)
 	}
 	// https://prometheus.io/docs/prometheus/latest/querying/api/, expression query
 	// result formats.
@@ -89,20 +89,20 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 	case "vector":
 		err = json.Unmarshal(answer.Data.Result, &vector)
 	default:
-		return 0, false, fmt.Errorf("%s answers %s with a %s; the result must be one number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(answer.Data.ResultType, "result without a type"))
+		return 0, false, fmt.Errorf("%s answers the query %s with a %s; the result must be one number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(answer.Data.ResultType, "result without a type"))
 	}
 	switch {
 	case err != nil:
-		return 0, false, fmt.Errorf("the answer of %s to %s: %w", s.base.Host, expression, err)
+		return 0, false, fmt.Errorf("invalid answer of %s to the query %s: %w", s.base.Host, expression, err)
 	case len(vector) == 0:
 		return 0, false, nil
 	case len(vector) > 1:
-		return 0, false, fmt.Errorf("%s answers %s with %d series; select one by sum(...), max(...) or labels", s.base.Host, expression, len(vector))
+		return 0, false, fmt.Errorf("%s answers the query %s with %d series; select one by sum(...), max(...) or labels", s.base.Host, expression, len(vector))
 	}
 	text, _ := vector[0].Value[1].(string)
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0, false, fmt.Errorf("%s answers %q to %s", s.base.Host, text, expression)
+		return 0, false, fmt.Errorf("%s answers %q to the query %s; the result must be a number", s.base.Host, text, expression)
 	}
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0), nil
 }

@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 		code   int
 		header map[string]string
 		want   string
-	}{{401, nil, "rejects this token (401 Unauthorized)"}, {403, nil, "--prometheus-token"}, {404, nil, "has no /api/v1/query (404 Not Found): it is not a Prometheus"}, {503, nil, "is not ready (503 Service Unavailable); wait"}, {502, nil, "see its log"}, {418, nil, "use the address of a Prometheus"}, {302, map[string]string{"Location": "http://example.com/"}, "redirects to http://example.com/; use the final address"}} {
+	}{{401, nil, "rejects this token (401 Unauthorized)"}, {403, nil, "--prometheus-token"}, {404, nil, "has no /api/v1/query (404 Not Found): the server is not Prometheus"}, {503, nil, "is not ready (503 Service Unavailable); wait"}, {502, nil, "see its log"}, {418, nil, "use the address of a Prometheus"}, {302, map[string]string{"Location": "http://example.com/"}, "redirects to http://example.com/; use the final address"}} {
 		if _, _, err := answer(tt.code, tt.header).Query(t.Context(), "up"); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d: %v, want %q", tt.code, err, tt.want)
 		}
@@ -109,7 +109,7 @@ func TestConnectionErrors(t *testing.T) {
 	}))
 	defer cut.Close()
 	for address, want := range map[string]string{
-		"http://" + silent.Addr().String():          "no answer within 50ms; it is busy",
+		"http://" + silent.Addr().String():          "no answer within 50ms; the server is busy",
 		"http://" + gone:                            "connection to " + gone + " refused; start Prometheus, or a tunnel",
 		"https://" + plain.Listener.Addr().String(): "does not use TLS; use http://",
 		strange.URL: "is not trusted (",

@@ -121,7 +121,7 @@ func (s *Session) Line() ([]byte, error) {
 	for {
 		part, err := s.out.ReadSlice('\n')
 		if len(line)+len(part) > s.most {
-			return nil, fmt.Errorf("the answer has a line of more than %d bytes", s.most)
+			return nil, fmt.Errorf("the remote program wrote a line of more than %d bytes", s.most)
 		}
 		line = append(line, part...)
 		switch {
@@ -142,7 +142,7 @@ func (s *Session) failure(err error) error {
 	case errors.As(ended, &exit) && exit.ExitCode() == 255 && last != "":
 		return fmt.Errorf("ssh: %s", FailureReason(s.stderr.text()))
 	case errors.As(ended, &exit) && exit.ExitCode() == 127:
-		return fmt.Errorf("the program is not installed on that host, or not in the PATH of ssh sessions: %s", last)
+		return fmt.Errorf("the program is not installed on the remote host, or not in the PATH of ssh sessions: %s", last)
 	case ended != nil && last != "":
 		return fmt.Errorf("the program ended: %s (%w)", last, ended)
 	case ended != nil:

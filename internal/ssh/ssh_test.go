@@ -45,7 +45,7 @@ func TestSession(t *testing.T) {
 func TestWhy(t *testing.T) {
 	for script, want := range map[string]string{
 		`echo "ssh: Could not resolve hostname web9" >&2; exit 255`: "ssh: Could not resolve hostname web9",
-		`exit 127`: "not installed on that host",
+		`exit 127`: "not installed on the remote host",
 		`echo "fettle: no such thing" >&2; exit 2`: "the program ended: fettle: no such thing (exit status 2)",
 		`exit 3`:                "the program ended: exit status 3",
 		`true`:                  "the program ended: EOF",

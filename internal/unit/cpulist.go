@@ -43,7 +43,7 @@ func (s *CPUSet) addRange(elem string) error {
 		}
 	}
 	if last < first {
-		return fmt.Errorf("range %q runs backwards", span)
+		return fmt.Errorf("range %q: the last CPU is before the first", span)
 	}
 	used, group := MaxCPUs, MaxCPUs // one group
 	if grouped {
@@ -61,7 +61,7 @@ func (s *CPUSet) addRange(elem string) error {
 			return err
 		}
 		if used < 1 || used > group {
-			return fmt.Errorf("%q: a group of %d cannot have %d in use", elem, group, used)
+			return fmt.Errorf("%q: a group of %d CPUs cannot use %d of them", elem, group, used)
 		}
 	}
 	group = min(group, MaxCPUs) // no range is longer
@@ -87,7 +87,7 @@ func cpuNumber(text string) (int, error) {
 // signs, spaces and underscores.
 func decimal(text string) (int, error) {
 	if text == "" {
-		return 0, fmt.Errorf("a number is missing")
+		return 0, fmt.Errorf("a CPU number is missing")
 	}
 	for _, c := range []byte(text) {
 		if c < '0' || c > '9' {

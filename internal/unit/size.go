@@ -61,7 +61,9 @@ type BareError struct {
 	Likely Size // probable meaning
 }
 
-func (e *BareError) Error() string { return fmt.Sprintf("%s has no unit: %s?", e.Text, e.Likely) }
+func (e *BareError) Error() string {
+	return fmt.Sprintf("%s has no unit; did you mean %s?", e.Text, e.Likely)
+}
 
 // Works returns the probable size, as a valid value.
 func (e *BareError) Works() string { return e.Likely.String() }
@@ -108,7 +110,7 @@ func splitUnit(s string) (number, suffix string) {
 
 func whyNotNumber(digits string) string {
 	if digits == "" {
-		return "it does not begin with a whole number"
+		return "does not begin with a whole number"
 	}
 	return digits + " is too large"
 }

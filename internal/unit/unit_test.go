@@ -27,11 +27,11 @@ func TestParseCPUList(t *testing.T) {
 		}
 	}
 	for in, reason := range map[string]string{
-		"3-1":                  "runs backwards",
+		"3-1":                  "the last CPU is before the first",
 		"a":                    `"a" is not a number`,
-		"1,,2":                 "a number is missing",
-		"1-":                   "a number is missing",
-		"-1":                   "a number is missing",
+		"1,,2":                 "a CPU number is missing",
+		"1-":                   "a CPU number is missing",
+		"-1":                   "a CPU number is missing",
 		"1-2-3":                `"2-3" is not a number`,
 		"+1":                   "is not a number",
 		"1_0":                  "is not a number",
@@ -39,8 +39,8 @@ func TestParseCPUList(t *testing.T) {
 		"0-9999999":            "no kernel has more",
 		"99999999999999999999": "too large",
 		"1-3:1":                "USED/SIZE",
-		"1-3:0/2":              "cannot have 0 in use",
-		"1-3:3/2":              "cannot have 3 in use",
+		"1-3:0/2":              "cannot use 0 of them",
+		"1-3:3/2":              "cannot use 3 of them",
 		"1:1/2":                "only a range",
 		"0-N":                  "depends on the machine",
 		"all":                  "depends on the machine",

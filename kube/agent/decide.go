@@ -61,7 +61,7 @@ type Decision struct {
 
 // selectedLocally is the reason to leave a node alone whose profile was selected on the node
 // itself.
-const selectedLocally = "a profile was selected on the node itself and stays; run fettle undo on the node to hand it to the cluster"
+const selectedLocally = "a profile was selected on the node itself and stays; to let the cluster select the profile, run fettle undo on the node"
 
 // Decide returns the agent's next action. It is a pure function.
 //

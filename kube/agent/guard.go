@@ -73,7 +73,7 @@ func isRefusable(plugin string) bool {
 // refused returns a plug-in that rejects every option with the reason.
 func refused(p plugin.Plugin) plugin.Plugin {
 	plan := func(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
-		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "not allowed; start the agent with --allow=%s", p.Name)}, nil
+		return []plugin.Item{plugin.Refuse(plugin.OptionPlace(r.Unit.Name, o.Name, ""), o, plugin.Refused, "not allowed on this node; to allow it, start the agent with --allow=%s", p.Name)}, nil
 	}
 	return plugin.Plugin{Name: p.Name, Doc: p.Doc, Free: func(name string) (plugin.Option, bool) {
 		return plugin.Option{Name: name, Plan: plan}, true

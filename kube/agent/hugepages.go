@@ -91,7 +91,7 @@ func uncounted(v *tune.Verification, sized map[string]int64, capacity corev1.Res
 		}
 		v.Counts[c.Verdict]--
 		c.Verdict = plugin.NeedsRestart
-		c.Why = fmt.Sprintf("restart the kubelet to count them: the node shows %s of %s, the machine has %s", &shown, name, resource.NewQuantity(has, resource.BinarySI))
+		c.Why = fmt.Sprintf("restart the kubelet so that it counts the new huge pages: the Node object has %s of %s, the machine has %s", &shown, name, resource.NewQuantity(has, resource.BinarySI))
 		v.Counts[c.Verdict]++
 		if v.Counts[plugin.OK] == 0 {
 			delete(v.Counts, plugin.OK)

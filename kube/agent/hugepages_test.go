@@ -50,7 +50,7 @@ func TestKubeletCountsHugePages(t *testing.T) {
 	}
 	uncounted(out.Values, sized, nil, usualPool(h))
 	v, why := verdict(t, out, "vm.nr_hugepages")
-	if want := "restart the kubelet to count them: the node shows 0 of hugepages-2Mi, the machine has 32Mi"; v != "needs-restart" || why != want {
+	if want := "restart the kubelet so that it counts the new huge pages: the Node object has 0 of hugepages-2Mi, the machine has 32Mi"; v != "needs-restart" || why != want {
 		t.Errorf("%s %q, want %q", v, why, want)
 	}
 	if v, _ := verdict(t, out, "vm.swappiness"); v != "ok" || out.Values.Counts["ok"] != 1 || out.Values.Counts["needs-restart"] != 1 {

@@ -69,7 +69,7 @@ func TestEnds(t *testing.T) {
 	}{
 		"done":        {&node.Report{Result: node.Done, Has: "new"}, nil, "1 Settled has=new tried=D", nil},
 		"nothing":     {&node.Report{Result: node.Unchanged, Has: "new"}, nil, "1 Settled has=new tried=D", nil},
-		"rolled back": {&node.Report{Result: node.RolledBack, Has: "old", Step: node.Health, Error: "it has ended", LastWords: "no CPUs"}, nil, "1 Failed has=old tried=D", []string{"it has ended", "wait for its health", "no CPUs"}},
+		"rolled back": {&node.Report{Result: node.RolledBack, Has: "old", Step: node.Health, Error: "it has ended", LastWords: "no CPUs"}, nil, "1 Failed has=old tried=D", []string{"it has ended", "wait for the kubelet's health", "no CPUs"}},
 		"ended":       {&node.Report{Result: node.RolledBack, Has: "old", Step: node.Health, Error: "wait: " + node.ErrEnded.Error(), LastWords: "begins\nno CPUs\n\n"}, nil, "1 Failed has=old tried=D", []string{"has ended: no CPUs"}},
 		"incomplete":  {&node.Report{Result: node.Incomplete, Has: "old", Error: "nothing starts"}, nil, "1 Broken has=old tried=D", []string{"nothing starts"}},
 		"refused":     {nil, kubeletRefused(node.ErrNoConfigDir), "1 Blocked has=old tried=D", []string{"nothing changed: the kubelet reads no drop-ins; add --config-dir"}},

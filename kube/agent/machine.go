@@ -130,7 +130,7 @@ func (m *agentMachine) reapply(word string) {
 func stateDir(h *host.Host, root, dir string) (string, error) {
 	above, err := h.Files.Resolve(path.Dir(dir))
 	if err != nil {
-		return "", fmt.Errorf("the node's root at %s: %w", root, err)
+		return "", fmt.Errorf("cannot read the node's root file system at %s: %w", root, err)
 	}
 	return filepath.Join(root, above, path.Base(dir)), nil
 }
@@ -245,7 +245,7 @@ func (m *agentMachine) hold(ctx context.Context, e *tune.Engine, p *profile.Prof
 			old.before = st.Before
 		}
 		if err := m.kinds.Write(ctx, s, st.Want); err != nil {
-			errs = append(errs, fmt.Errorf("cannot hold %s = %s: %w", s, st.Want, err))
+			errs = append(errs, fmt.Errorf("cannot set %s = %s: %w", s, st.Want, err))
 			continue
 		}
 		if m.held == nil {
@@ -264,7 +264,7 @@ func (m *agentMachine) letGo(ctx context.Context, wanted map[setting.Setting]tun
 			continue
 		}
 		if err := m.kinds.Write(ctx, s, h.before); err != nil {
-			errs = append(errs, fmt.Errorf("cannot release %s: %w", s, err))
+			errs = append(errs, fmt.Errorf("cannot restore %s: %w", s, err))
 			continue
 		}
 		delete(m.held, s)

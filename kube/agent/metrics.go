@@ -20,13 +20,13 @@ var Metrics = []cluster.Metric{
 	{Name: "fettle_agent_values", Type: "gauge", Labels: []string{"verdict"}, Doc: "values of the profile in force, by verdict"},
 	{Name: "fettle_agent_condition", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "1 for the status of a condition: condition applied or degraded; status true, false or unknown"},
 	{Name: "fettle_agent_change_waits", Type: "gauge", Doc: "1 while a change waits for the next boot of the node"},
-	{Name: "fettle_agent_heard", Type: "gauge", Doc: "1 once the API server has said which profile the node is to have"},
-	{Name: "fettle_agent_last_look_timestamp_seconds", Type: "gauge", Doc: "when the node was last looked at, in seconds since 1970"},
-	{Name: "fettle_agent_look_duration_seconds", Type: "histogram", Doc: "how long a look at the node takes, with what it changes"},
-	{Name: "fettle_agent_looks_total", Type: "counter", Labels: []string{"result"}, Doc: "looks at the node: done, failed, or busy if another transaction ran on it"},
-	{Name: "fettle_agent_transactions_total", Type: "counter", Labels: []string{"action"}, Doc: "transactions on the node: apply, again (after a boot) or restore"},
-	{Name: "fettle_agent_recovered_transactions_total", Type: "counter", Doc: "transactions that had been cut off, and were taken back"},
-	{Name: "fettle_agent_report_failures_total", Type: "counter", Doc: "reports to the API server that failed: status, values or an event; they are tried again"},
+	{Name: "fettle_agent_heard", Type: "gauge", Doc: "1 after the API server has reported the node's profile to the agent"},
+	{Name: "fettle_agent_last_look_timestamp_seconds", Type: "gauge", Doc: "time of the last check of the node, in seconds since 1970"},
+	{Name: "fettle_agent_look_duration_seconds", Type: "histogram", Doc: "duration of a check of the node, including its changes"},
+	{Name: "fettle_agent_looks_total", Type: "counter", Labels: []string{"result"}, Doc: "checks of the node by result: done, failed, or busy if another transaction ran"},
+	{Name: "fettle_agent_transactions_total", Type: "counter", Labels: []string{"action"}, Doc: "transactions on the node by action: apply, again (after a boot) or restore"},
+	{Name: "fettle_agent_recovered_transactions_total", Type: "counter", Doc: "interrupted transactions that were undone"},
+	{Name: "fettle_agent_report_failures_total", Type: "counter", Doc: "failed reports to the API server (status, values or an event), which are retried"},
 }
 
 // Results of a Look.

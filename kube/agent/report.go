@@ -78,13 +78,13 @@ func degraded(out Outcome) tuned.StatusCondition {
 	case fault != "":
 		c.Reason, c.Message = TunedError, fault
 	case len(g.rejected) > 0:
-		c.Reason, c.Message = TunedError, list("not taken", g.rejected)
+		c.Reason, c.Message = TunedError, list("rejected", g.rejected)
 	case out.Decision.Waits:
 		c.Reason, c.Message = TunedDeferredUpdate, "a change waits for the next boot of the node"
 	case len(g.overridden) > 0:
 		c.Reason, c.Message = TunedSysctlOverride, list("set by another source of higher precedence", g.overridden)
 	case len(g.drifted) > 0:
-		c.Reason, c.Message = ValuesDrifted, list("changed since, not corrected", g.drifted)
+		c.Reason, c.Message = ValuesDrifted, list("changed since they were set, not corrected", g.drifted)
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, tuned.AsExpected
 		if len(g.open) > 0 {

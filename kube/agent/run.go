@@ -136,7 +136,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		a.owe(Deeds(out), time.Now())
 		return false
 	case out.Err != nil && out.fault() != a.last.fault():
-		log.Error("not done", "error", out.Err)
+		log.Error("the node's profile was not changed", "error", out.Err)
 	case out.Tx != 0:
 		log.Info(summary(out), "transaction", out.Tx)
 	}
@@ -151,7 +151,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		return fine
 	case p.NodeTuningOwner() != "":
 		if out.fault() != last.fault() {
-			log.Warn("nothing is applied or written", "why", theOperands(p.NodeTuningOwner()))
+			log.Warn("no profile is applied, no status is written", "why", theOperands(p.NodeTuningOwner()))
 		}
 		a.owed = nil
 		return fine

@@ -25,7 +25,7 @@ func (c *Cluster) etcdByRelease(ctx context.Context, rules *rule.Catalogue, disa
 			out = append(out, etcd.Of(r))
 		}
 		if len(out) == 0 {
-			return nil, errors.New(cmp.Or(c.Unread[OfEtcd], "members not queried"))
+			return nil, errors.New(cmp.Or(c.Unread[OfEtcd], "the etcd members were not queried"))
 		}
 		return out, nil
 	}
@@ -77,7 +77,7 @@ func (c *Cluster) reportedEtcd() []etcd.Reported {
 func (c *Cluster) rewritten(r *etcd.Reported) {
 	r.Words, r.Env = nil, nil
 	if c.Kubeadm == nil {
-		r.Unread = "unknown what kubeadm writes: " + cmp.Or(c.Unread[OfKubeadm], "no ConfigMap "+kubeadmMap)
+		r.Unread = "unknown which flags kubeadm writes: " + cmp.Or(c.Unread[OfKubeadm], "no ConfigMap "+kubeadmMap)
 		return
 	}
 	r.At = "ConfigMap " + kubeadmMap + ", etcd.local.extraArgs"

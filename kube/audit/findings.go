@@ -186,7 +186,7 @@ type productOf struct{ platform.Answers }
 
 // Read implements rule.Machine.
 func (productOf) Read(name string, _ fact.Type) fact.Answer {
-	return fact.Answer{Unknown: name + " is read on the node"}
+	return fact.Answer{Unknown: name + " can only be read on the node"}
 }
 
 func (n *Node) machine(ctx context.Context, openshift bool, as kuberelease.Release) fact.MachineTree {

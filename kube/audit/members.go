@@ -19,7 +19,7 @@ const ofEtcd = "etcd"
 func (c *Cluster) etcd(a *platform.Known) {
 	if why := c.Unread[OfEtcd]; why != "" || len(c.Members) == 0 {
 		for _, set := range []string{ofEtcd, platform.Members, platform.Peers} {
-			a.Unlisted(set, cmp.Or(why, "members not queried"))
+			a.Unlisted(set, cmp.Or(why, "the etcd members were not queried"))
 		}
 		return
 	}
@@ -56,7 +56,7 @@ func (c *Cluster) member(a *platform.Known, m *etcd.Look) {
 				return
 			}
 		}
-		a.Unclear(in+"."+input, at, names[0]+" is not among its metrics")
+		a.Unclear(in+"."+input, at, "the member's metrics do not contain "+names[0])
 	}
 	plain := func(v float64) any { return v }
 	give("db_bytes", plain, "etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes") // the second name is that of etcd up to 3.3
@@ -89,7 +89,7 @@ func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 		case err != nil:
 			unclear(a, in, "", m.URL, fmt.Sprintf("%s: %v", name, err))
 		case n < stats.MinForP99:
-			unclear(a, in, "", m.URL, fmt.Sprintf("%d since its start, %d needed", n, stats.MinForP99))
+			unclear(a, in, "", m.URL, fmt.Sprintf("measurements since the member's start: %d, needed: %d", n, stats.MinForP99))
 		default:
 			bucket(a, in, in+"_", m.URL, b, n)
 		}
@@ -109,7 +109,7 @@ func (c *Cluster) peers(a *platform.Known, m *etcd.Look) {
 		case err != nil:
 			unclear(a, in+".round_trip", in, m.URL, fmt.Sprintf("%s: %v", name, err))
 		case n == 0:
-			unclear(a, in+".round_trip", in, m.URL, "no measurements since its start")
+			unclear(a, in+".round_trip", in, m.URL, "no measurements since the member's start")
 		default:
 			bucket(a, in+".round_trip", in+".", m.URL, b, n)
 		}

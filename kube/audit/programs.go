@@ -103,7 +103,7 @@ func (p *Program) release(of kuberelease.Release) kuberelease.Release {
 func (c *Cluster) programs(a *platform.Known) {
 	of, _ := kuberelease.Parse(c.Version)
 	if why := c.Unread[OfKubeadm]; why != "" {
-		a.Unlisted(platform.Programs, "unknown what kubeadm writes: "+why)
+		a.Unlisted(platform.Programs, "unknown which flags kubeadm writes: "+why)
 	}
 	for i := range c.Programs {
 		p := &c.Programs[i]
@@ -113,7 +113,7 @@ func (c *Cluster) programs(a *platform.Known) {
 		case c.as != 0 && c.OpenShift != "":
 			unclearFlags(a, p.Pod, p.At, "OpenShift's operator writes the API servers' flags per release; the flags of another release are unknown")
 		case c.as != 0:
-			unclearFlags(a, p.Pod, p.At, "no ConfigMap "+kubeadmMap+"; its flags in another release are unknown")
+			unclearFlags(a, p.Pod, p.At, "no ConfigMap "+kubeadmMap+"; the program's flags in another release are unknown")
 		case p.Unread != "":
 			unclearFlags(a, p.Pod, p.At, p.Unread)
 		default:
@@ -154,13 +154,13 @@ func (c *Cluster) kubeletFlags(a *platform.Known) {
 	if more := len(gone) - 3; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	unclearFlags(a, program, "", fmt.Sprintf("Kubernetes %s does not have %s of Kubernetes %s: whether a kubelet has such a flag (kubeletExtraArgs) is in /var/lib/kubelet/kubeadm-flags.env of its node, and in no object of the cluster: fettle check --for %s there", c.as, names, table.Nearest(oldest), c.as))
+	unclearFlags(a, program, "", fmt.Sprintf("Kubernetes %s no longer has the flags %s of Kubernetes %s. No object of the cluster tells whether a kubelet uses them (kubeletExtraArgs): look into /var/lib/kubelet/kubeadm-flags.env on its node, or run fettle check --for %s on the node", c.as, names, table.Nearest(oldest), c.as))
 }
 
 // flags provides the answer about one command line.
 func (c *Cluster) flags(a *platform.Known, item, at, program string, flags []kuberelease.Flag, of kuberelease.Release) {
 	if oldest := kuberelease.Known().Oldest; of < oldest {
-		unclearFlags(a, item, at, fmt.Sprintf("its release is not known, or older than %s", oldest))
+		unclearFlags(a, item, at, fmt.Sprintf("its release is unknown, or older than %s, the oldest that fettle knows", oldest))
 		return
 	}
 	v := kuberelease.JudgeFlags(program, flags, kuberelease.Kubelet{Release: of, OpenShift: c.OpenShift != ""})

@@ -195,7 +195,7 @@ func TestKubeadmFlags(t *testing.T) {
 	if _, there := got["O76 kube-apiserver-a"]; there {
 		t.Error("a pod that kubeadm writes anew was judged for another release")
 	}
-	if reason := got["O76 kubelet"].Reason; !strings.Contains(reason, "does not have --application-metrics-count-limit") || !strings.Contains(reason, "of Kubernetes 1.34:") || !strings.Contains(reason, "--for 1.37 there") {
+	if reason := got["O76 kubelet"].Reason; !strings.Contains(reason, "no longer has the flags --application-metrics-count-limit") || !strings.Contains(reason, "of Kubernetes 1.34.") || !strings.Contains(reason, "--for 1.37 on the node") {
 		t.Errorf("%q", reason)
 	}
 	_, got = asked(t, of(beta4), 34) // the kubelets' own

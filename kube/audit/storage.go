@@ -127,7 +127,7 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 				a.Unclear(in+".technology", at, "the claim has no volume yet")
 				a.Unclear(in+".driver", at, "the claim has no volume yet")
 			default:
-				a.Unclear(in+".technology", at, "whether "+x.Driver+" provides block or file storage is unknown")
+				a.Unclear(in+".technology", at, "unknown whether the driver "+x.Driver+" provides block or file storage")
 				a.Give(in+".driver", x.Driver, at)
 			}
 		}

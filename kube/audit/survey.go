@@ -41,7 +41,7 @@ func (s *Survey) Read(ctx context.Context) (*Cluster, error) {
 	defer s.giveUp(nil)
 	var version struct{ GitVersion string }
 	if err := s.Server.Get(ctx, "/version", &version); err != nil {
-		return nil, fmt.Errorf("the API server: %w", err)
+		return nil, fmt.Errorf("cannot read the version of the API server: %w", err)
 	}
 	c.Version = strings.TrimPrefix(version.GitVersion, "v")
 	if err := s.openShift(ctx); err != nil {

@@ -40,7 +40,7 @@ func (s *Survey) nodes(ctx context.Context) {
 	})
 	if err != nil {
 		c.Nodes, c.CoreNodes = nil, nil
-		c.Miss(OfNodes, "the nodes: %v", err)
+		c.Miss(OfNodes, "cannot list the nodes: %v", err)
 		c.Counts = append(c.Counts, Count{What: "nodes", Unread: err.Error()})
 		return
 	}

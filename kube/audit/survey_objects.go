@@ -183,7 +183,7 @@ func (s *Survey) add(o map[string]any, api, kind string, listed bool) {
 // refused formats an error, with the missing right if access was denied.
 func refused(what string, err error) string {
 	if cluster.IsStatus(err, http.StatusForbidden) {
-		return fmt.Sprintf("%s may not be listed: %v", what, err)
+		return fmt.Sprintf("this user may not list %s: %v", what, err)
 	}
 	return fmt.Sprintf("%s: %v", what, err)
 }

@@ -45,14 +45,17 @@ func agentCommand(a *app) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: "agent", Short: "Run the agent of a node (runs in the cluster)", Args: cobra.NoArgs,
-		Long: `Applies the Profile object of its node through fettle's journal, and reports the result in
-the object's status. It runs in a pod on each node, with the node's root mounted and its
-network, process and IPC namespaces. Values stay when the agent ends. They are restored
-when the node has no profile any more, or the agent's DaemonSet is deleted (--daemonset).
+		Long: `Applies the node's Profile object through fettle's journal, and reports the result in
+the object's status. The agent runs in a pod on each node. The pod mounts the node's
+root file system, and uses the node's network, process and IPC namespaces.
 
-To restore a node without an agent, run it on the node with --uninstall. This also
-restores the kubelet's settings, with a drain if needed. That needs an administrator's
---kubeconfig. Exit code 7 if only values were restored.
+The applied values remain when the agent ends. The agent restores the former values when
+the node no longer has a Profile object, or when the agent's DaemonSet (--daemonset) is
+deleted.
+
+If the node has no agent, run this command with --uninstall on the node to restore it.
+To restore the kubelet's settings too, name an administrator's --kubeconfig, because
+this may need a drain. Exit code 7 if only the profile's values were restored.
 
 In clusters with KubeletPools the agent also changes the kubelet's settings, when the
 node's NodeKubelet object allows it.`,
@@ -60,11 +63,11 @@ node's NodeKubelet object allows it.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of the node (default $NODE_NAME)")
-	f.StringVar(&o.root, "root", "/host", "directory at which the root of the node is mounted")
-	f.StringVar(&o.allow, "allow", "", "allow profiles to use: "+strings.Join(kinds, ", "))
-	f.DurationVar(&o.interval, "interval", time.Minute, "how often values are verified, such as 1m; drift is reported, not corrected")
+	f.StringVar(&o.root, "root", "/host", "directory where the node's root file system is mounted")
+	f.StringVar(&o.allow, "allow", "", "features that profiles may use, comma-separated: "+strings.Join(kinds, ", "))
+	f.DurationVar(&o.interval, "interval", time.Minute, "interval between checks of the applied values, such as 1m; drift is reported, not corrected")
 	f.StringVar(&o.unit, "kubelet-unit", agent.DefaultUnit, "systemd unit of the node's kubelet")
-	f.StringVar(&o.set, "daemonset", "", "name of the agent's DaemonSet; when it or its namespace is deleted, the node is restored")
+	f.StringVar(&o.set, "daemonset", "", "name of the agent's DaemonSet; the node is restored when this DaemonSet or its namespace is deleted")
 	cliutil.Between(f, "interval", time.Second, 24*time.Hour, time.Minute)
 	cliutil.Reads(f, "allow", "service", readsAllow)
 	metricFlags(f, &o.metrics, "0")
@@ -80,12 +83,12 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	}
 	switch {
 	case o.node == "":
-		return ui.Retry(ui.Usage, errors.New("node name missing"), "name it with --node, or set NODE_NAME from spec.nodeName", "--node=worker-1")
+		return ui.Retry(ui.Usage, errors.New("node name missing"), "name the node with --node, or set NODE_NAME from spec.nodeName", "--node=worker-1")
 	case o.metrics.Check() != nil:
 		return ui.Exit(ui.Usage, o.metrics.Check())
 	}
 	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
-		return ui.Instead(ui.Usage, fmt.Errorf("--root %s is not a directory", o.root), "mount the node's root file system and name it; / is this machine", "--root=/")
+		return ui.Instead(ui.Usage, fmt.Errorf("--root %s is not a directory", o.root), "mount the node's root file system and name its directory; to use this machine's, name /", "--root=/")
 	}
 	apart, err := host.ForeignNamespaces(o.root)
 	if err != nil {
@@ -93,7 +96,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	}
 	if len(apart) > 0 {
 		return ui.Hinted(ui.Refused, fmt.Errorf("this process runs outside the node's namespaces (%s), so its changes would not reach the node", strings.Join(apart, ", ")),
-			"run it with hostNetwork, hostPID and hostIPC, as kubectl apply -k kube/deploy does")
+			"run the agent in a pod with hostNetwork, hostPID and hostIPC, as kubectl apply -k kube/deploy does")
 	}
 	n := &agent.Node{Name: o.node, Root: o.root, Allow: allow}
 	if o.uninstall {
@@ -118,7 +121,7 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 	go func() {
 		// The agent tunes the node even if it cannot serve metrics.
 		if err := cluster.Serve(ctx, config, o.metrics, l); err != nil {
-			log.Error("no metrics are served", "address", o.metrics.Address, "error", err)
+			log.Error("cannot serve metrics", "address", o.metrics.Address, "error", err)
 		}
 	}()
 	err = agent.Run(ctx, agent.Options{
@@ -167,14 +170,14 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	if err != nil || kept == "" && !open {
 		return err
 	}
-	left := fmt.Sprintf("the kubelet of node %s keeps its settings %s (%s; the journal is %s)", n.Name, kept, node.DropIn, node.DefaultStateDir)
+	left := fmt.Sprintf("the kubelet of node %s still has fettle's settings %s (drop-in %s, journal %s)", n.Name, kept, node.DropIn, node.DefaultStateDir)
 	if open {
 		left = fmt.Sprintf("an interrupted change of the kubelet of node %s was found (journal %s)", n.Name, node.DefaultStateDir)
 	}
 	config, err := a.config()
 	if err != nil {
-		return ui.Hinted(ui.Partial, errors.New(left+"; not restored, because that may need a drain, which goes through the cluster"),
-			"to restore it, run the same command with an administrator's --kubeconfig FILE")
+		return ui.Hinted(ui.Partial, errors.New(left+"; not restored, because a drain may be needed, which requires access to the cluster"),
+			"to restore the kubelet, run the same command with an administrator's --kubeconfig FILE")
 	}
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -184,15 +187,15 @@ func (a *app) uninstallAgent(ctx context.Context, n *agent.Node, o agentOptions)
 	if err != nil {
 		return err
 	}
-	a.screen.Progress("%s; restoring it", left)
+	a.screen.Progress("%s; restoring the kubelet", left)
 	r, err := m.Run(ctx, kubelet.Want{})
 	switch {
 	case err != nil:
 		return ui.Exit(ui.Partial, fmt.Errorf("%s: %w", left, err))
 	case r.Result == node.RolledBack:
-		return ui.Exit(ui.RolledBack, fmt.Errorf("%s; restoring it failed and was rolled back: %s: %s", left, r.Step, r.Error))
+		return ui.Exit(ui.RolledBack, fmt.Errorf("%s; restoring the kubelet failed and was rolled back: %s: %s", left, r.Step, r.Error))
 	case r.Result == node.Incomplete:
-		return ui.Exit(ui.Incomplete, fmt.Errorf("the kubelet of node %s has neither its original settings nor fettle's; the node stays cordoned. Run the same command to try again: %s", n.Name, r.Error))
+		return ui.Exit(ui.Incomplete, fmt.Errorf("the kubelet of node %s has neither its original settings nor fettle's; the node stays cordoned: %s; run the same command to try again", n.Name, r.Error))
 	}
 	if err := m.Mark(ctx, ""); err != nil {
 		return err

@@ -45,18 +45,20 @@ func checkCommand(a *app) *cobra.Command {
 		Use: "check", Short: "Audit a running cluster, or a must-gather",
 		Long: `Audits a running cluster and changes nothing. It checks etcd (quota, fragmentation,
 leader, disk and network latency), flags of the control plane, the number of objects,
-network sizes and kubelet settings. It also checks volumes of registry, monitoring,
-logging, etcd and databases, machine sets and health checks, and OpenShift's own
-configuration. A rule whose inputs cannot be read is unknown, never passed.
+network sizes and kubelet settings. It also checks the volumes of registry, monitoring,
+logging, etcd and databases. Further checks are those of machine sets, health checks and
+OpenShift's own configuration. If the inputs of a rule cannot be read, the rule is
+reported as unknown, never as passed.
 
-etcd's members are found in the pods of kubeadm, k3s, RKE2 and OpenShift, or in the API
-server's options. Otherwise name all of them with --etcd-endpoints. etcd requires a client
-certificate of its CA, and fettle never reads it from secrets. Name files with
---etcd-cacert, --etcd-cert and --etcd-key, such as those of the API server.
+fettle finds etcd's members in the pods of kubeadm, k3s, RKE2 and OpenShift, or in the
+API server's options. If it finds none, name all members with --etcd-endpoints. etcd
+requires a client certificate that its CA has signed. fettle never reads certificates
+from secrets: name their files with --etcd-cacert, --etcd-cert and --etcd-key. The API
+server's certificates for etcd are suitable.
 
-With --defragment it does not audit. It compacts etcd's history and defragments members
-with enough free space, one after the other and the leader last. It shows the plan first,
-and asks.
+With --defragment the command defragments etcd instead of the audit. It compacts etcd's
+history, and defragments the members that have enough free space. It handles one member
+at a time, the leader last. It first shows the plan and asks.
 
 Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 		Args: cobra.NoArgs, Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
@@ -82,8 +84,8 @@ Further formats of --output: html (one page), sarif (2.1.0) and openmetrics.`,
 	f.BoolVar(&o.view.Details, "details", false, "show reason, fix and sources of each finding, and what could not be determined")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
 	f.StringArrayVar(&o.disable, "disable", nil, "disable a rule: ID=REASON; repeatable")
-	f.StringVar(&o.explain, "explain", "", "with --root: explain one rule by its ID: here, wanted, why, fix, source")
-	f.StringVar(&o.release, "for", "", "check what an upgrade of kubelets, etcd and the control plane to this release breaks: Kubernetes 1.37, OpenShift 4.20")
+	f.StringVar(&o.explain, "explain", "", "with --root: explain the rule with this ID: value found, value wanted, reason, fix, source")
+	f.StringVar(&o.release, "for", "", "check what an upgrade to this release breaks in kubelets, etcd and the control plane: Kubernetes 1.37, OpenShift 4.20")
 	f.DurationVar(&o.kubelets, "kubelet-time", time.Minute, "time limit for reading the configuration of all kubelets, such as 1m")
 	o.etcd.flags(f)
 	o.defrag.flags(f)
@@ -209,7 +211,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		if here, installed := cluster.EtcdVersions(to.Rules); installed != "" {
 			result.For.Also = &guidefindings.OtherRelease{Program: etcd.Product.Name, Release: installed, Rules: installed, Here: strings.Join(here, ", ")}
 		}
-		a.screen.Say("control groups and huge pages can only be read on a node; run fettle check --for %s there", o.release)
+		a.screen.Say("control groups and huge pages can only be read on a node; run fettle check --for %s on the node", o.release)
 	}
 	return cliutil.Audit(a.screen, a.version, result, o.view, cmp.Or(undetermined(result), result.Gate(o.failOn)))
 }

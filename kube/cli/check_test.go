@@ -196,7 +196,7 @@ func TestCheck(t *testing.T) {
 	if !strings.HasPrefix(out, "With kubelet 1.37 (here ") || !strings.Contains(out, "O63") || strings.Contains(out, "O03.node") || !strings.Contains(said, "fettle check --for 1.37") {
 		t.Errorf("%s%s", out, said)
 	}
-	if out, _ := check(ui.Done, "--for", "1.99"); !strings.HasPrefix(out, "With kubelet 1.99 (newer than all known releases: rules of 1.37; here ") {
+	if out, _ := check(ui.Done, "--for", "1.99"); !strings.HasPrefix(out, "With kubelet 1.99 (newer than all known releases, so the rules of 1.37 apply; installed: ") {
 		t.Error(out)
 	}
 	if out, _ := check(ui.Done, "--for", "4.20"); !strings.HasPrefix(out, "With kubelet of OpenShift 4.20 (Kubernetes 1.33, here ") {

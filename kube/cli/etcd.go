@@ -26,7 +26,7 @@ import (
 type etcdAccess struct{ ca, cert, key string }
 
 func (o *etcdAccess) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.ca, "etcd-cacert", "", "file with etcd's CA certificate (default this machine's)")
+	f.StringVar(&o.ca, "etcd-cacert", "", "file with etcd's CA certificate (default this machine's CA certificates)")
 	f.StringVar(&o.cert, "etcd-cert", "", "file with the client certificate for etcd")
 	f.StringVar(&o.key, "etcd-key", "", "file with the key of --etcd-cert")
 }
@@ -92,7 +92,7 @@ func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, optio
 	}
 	a.screen.Say("querying etcd at %s (%s)", strings.Join(found.Endpoints, ", "), found.From)
 	if len(found.Without) > 0 {
-		a.screen.Say("%s: no address that another machine can use; give %s with those of all members", strings.Join(found.Without, ", "), option)
+		a.screen.Say("no address that other machines can use is known for %s; name the addresses of all members with %s", strings.Join(found.Without, ", "), option)
 	}
 	return members, "", nil
 }
@@ -187,8 +187,8 @@ func (o *defragmentOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.asked, "defragment", false, "compact etcd and defragment its members, the leader last, instead of the audit")
 	f.BoolVarP(&o.yes, "yes", "y", false, "with --defragment: do not ask for confirmation")
 	f.BoolVar(&o.noCompact, "no-compact", false, "with --defragment: do not compact the history")
-	f.Float64Var(&o.share, "defragment-share", 100*etcd.Default.Share, "with --defragment: minimum free share of a database in percent")
-	f.StringVar(&o.size, "defragment-size", strconv.FormatUint(etcd.Default.Bytes/1e6, 10)+"MB", "with --defragment: minimum free space of a database")
+	f.Float64Var(&o.share, "defragment-share", 100*etcd.Default.Share, "with --defragment: percentage of a member's database that must be free")
+	f.StringVar(&o.size, "defragment-size", strconv.FormatUint(etcd.Default.Bytes/1e6, 10)+"MB", "with --defragment: space that must be free in a member's database")
 	cliutil.Between(f, "defragment-share", 0.0, 100, 100*etcd.Default.Share)
 	cliutil.Reads(f, "defragment-size", "500MB", func(word string) error { _, err := unit.ParseSize(word); return err })
 }
@@ -204,7 +204,7 @@ func (o *defragmentOptions) check(changed func(string) bool) error {
 	}
 	for _, name := range []string{"fail-on", "disable", "all", "kubelet-time"} {
 		if changed(name) {
-			return ui.Without(fmt.Errorf("--%s works with an audit only; leave out --defragment", name), "--"+name)
+			return ui.Without(fmt.Errorf("--%s applies only to the audit; leave out --defragment", name), "--"+name)
 		}
 	}
 	return nil
@@ -262,11 +262,11 @@ func defragmentExit(err error, done *etcd.Result) error {
 	var refused *etcd.Refused
 	switch {
 	case errors.Is(err, context.Canceled) && some:
-		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted; finished members stay defragmented, not reached: %s", strings.Join(done.Left, ", ")))
+		return ui.Exit(ui.Interrupted, fmt.Errorf("interrupted; finished members stay defragmented; members not defragmented: %s", strings.Join(done.Left, ", ")))
 	case errors.Is(err, context.Canceled):
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	case some:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%w; not reached: %s", err, strings.Join(done.Left, ", ")), "check etcdctl endpoint status --cluster; when all members are healthy, run the same call to continue")
+		return ui.Hinted(ui.Partial, fmt.Errorf("%w; members not defragmented: %s", err, strings.Join(done.Left, ", ")), "check etcdctl endpoint status --cluster; when all members are healthy, run the same call to continue")
 	case errors.As(err, &refused):
 		return ui.Retry(ui.Refused, fmt.Errorf("nothing defragmented: %w", err), "a member does not answer while it is defragmented, so all others must be healthy (see etcdctl endpoint status --cluster)")
 	}
@@ -321,7 +321,7 @@ func defragmentHeadline(r *etcd.Result) (h ui.Headline) {
 		line += ", " + h.Count("members_skipped", skipped, "") + " skipped"
 	}
 	if n := len(r.Left); n > 0 {
-		line += ", " + h.Count("members_not_reached", n, "") + " not reached"
+		line += ", " + h.Count("members_not_reached", n, "") + " not defragmented"
 	}
 	h.Line("%s", line)
 	return h

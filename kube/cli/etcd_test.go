@@ -18,7 +18,7 @@ func TestEtcdUnasked(t *testing.T) {
 	answers["/api/v1/namespaces/kube-system/pods?labelSelector=component%3Detcd"] = json.RawMessage(`{"items":[{"metadata":{"name":"etcd-a","annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://192.0.2.1:2379"}},"status":{"phase":"Running"}}]}`)
 	answers["/api/v1/namespaces/kube-system/pods?labelSelector=component%3Dkube-apiserver"] = json.RawMessage(`{"items":[{"spec":{"containers":[{"command":["kube-apiserver","--etcd-cafile=/pki/ca","--etcd-certfile=/pki/crt","--etcd-keyfile=/pki/key"]}]}}]}`)
 	kubeconfig := apiServer(t, answers)
-	const want = "its members are at https://192.0.2.1:2379 (pods of kube-system) and require a client certificate: --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/ca, /pki/crt and /pki/key"
+	const want = "the etcd members https://192.0.2.1:2379 (found in pods of kube-system) require a client certificate; name its files with --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/ca, /pki/crt and /pki/key"
 	code, out, said := run(t, "--kubeconfig", kubeconfig, "check", "--output", "json")
 	var doc struct{ Findings []rule.Finding }
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != ui.Done {
@@ -50,7 +50,7 @@ func TestEtcdUnasked(t *testing.T) {
 		"check --etcd-key /dev/zero":                                     "--etcd-key: /dev/zero is a device; want a regular file",
 		"check --etcd-cacert " + large:                                   "--etcd-cacert: " + large + " is larger than 1024 KiB",
 		"check --etcd-key /is/not/there":                                 "--etcd-key: /is/not/there",
-		"check --etcd-cert " + file:                                      "give both certificate and key",
+		"check --etcd-cert " + file:                                      "want both a client certificate and its key",
 		"check --etcd-cacert " + file:                                    "the CA file has no certificate in PEM",
 		"check --etcd-endpoints https://a:1,https://a:1":                 "https://a:1 is named twice",
 		"check --etcd-endpoints http://a:1 --etcd-cert /is/not/there":    "--etcd-cert: /is/not/there",

@@ -71,10 +71,11 @@ func healthCommand(a *app) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "health [CHECK]...", Short: "Explain MachineHealthChecks and pending remediation",
-		Long: `Explains all or the named MachineHealthChecks (machine.openshift.io/v1beta1) of a
-namespace. It shows which machines are unhealthy and why, how maxUnhealthy is calculated,
-other controllers of the same machines, and what remediation waits for. It also explains
-checks of Cluster API. It changes nothing, and needs no operator.`,
+		Long: `Explains the MachineHealthChecks (machine.openshift.io/v1beta1) of a namespace: all of
+them, or the named ones. It shows which machines are unhealthy and why, how maxUnhealthy
+is calculated, and what remediation waits for. It also names other controllers that
+remediate the same machines, and explains the health checks of Cluster API. It changes
+nothing, and needs no operator.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.reading(func(ctx context.Context, names []string) error { return a.health(ctx, names, details) }),
 	}

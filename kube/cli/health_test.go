@@ -89,14 +89,14 @@ func TestHealth(t *testing.T) {
 		code         int
 		want         string
 	}{
-		{config, "health -n fleet fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open\n"},
+		{config, "health -n fleet fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is allowed\n"},
 		{config, "health -n fleet", ui.Done, "1 check: 4 of 6 machines healthy\n"},
 		{config, "health -n fleet", ui.Done, "    kubectl -n fleet describe machines.machine.openshift.io w-2\n"},
 		{closed, "health -n fleet", ui.Done, "; over the limit of unhealthy machines: 1 check\n"},
 		{odd, "health -n fleet", ui.Done, "2 checks: 4 of 6 machines healthy; cannot be read: 1 check\n"},
 		{config, "health -n fleet", ui.Done, "w-4      node-4  unhealthy  its phase is Failed\n"},
 		{turns, "health -n fleet", ui.Done, "- machine w-2 will be replaced: its node node-2 is gone\n"},
-		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: only one machine is replaced at a time, and machine w-2 of MachineHealthCheck fleet goes first"},
+		{turns, "health -n fleet second", ui.Done, "- nothing is remediated: only one machine is replaced at a time, and machine w-2 of MachineHealthCheck fleet is replaced first"},
 		{closed, "health -n fleet", ui.Done, "fleet: 3 of 6 healthy; 40 % of 6 machines is 2 (2.4 rounded down); 3 are unhealthy: nothing is remediated\n"},
 		{odd, "health -n fleet", ui.Done, `bad: cannot be read: MachineHealthCheck bad: spec.unhealthyConditions[0].timeout: time: invalid duration "soon"`},
 		{odd, "health -n fleet", ui.Done, "fleet: 4 of 6 healthy; 40 % of 6 machines is 2"},
@@ -115,7 +115,7 @@ func TestHealth(t *testing.T) {
 func TestHealthOfMany(t *testing.T) {
 	d := MachineHealth{Namespace: "fleet"}
 	for i := range 10 {
-		c := CheckHealth{Check: fmt.Sprintf("check-%d", i), Expected: 20, Healthy: 20, Open: true, Words: []string{"remediation is open"}}
+		c := CheckHealth{Check: fmt.Sprintf("check-%d", i), Expected: 20, Healthy: 20, Open: true, Words: []string{"remediation is allowed"}}
 		if i == 7 {
 			c.Open, c.Healthy = false, 0
 			for m := range 20 {

@@ -136,7 +136,7 @@ func (o *kubeOptions) unusable(err error) error {
 		if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); named != "" {
 			none = fmt.Errorf("KUBECONFIG names %s, which does not exist, and this is not a pod", strings.Join(filepath.SplitList(named), ", "))
 		}
-		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %w", none), "name one with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
+		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %w", none), "name a kubeconfig file with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
 	}
 	for _, name := range files {
 		if wrong := wrongIn(name); wrong != nil {
@@ -188,15 +188,15 @@ func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
 	switch {
 	case len(c.Clusters) == 0 && len(c.Contexts) == 0:
-		return "no clusters and no contexts in it"
+		return "it contains no clusters and no contexts"
 	case user != "" && c.AuthInfos[user] == nil:
-		return fmt.Sprintf("it has no user %q, but %s", user, namesOf(c.AuthInfos))
+		return fmt.Sprintf("user %q not found; the kubeconfig's users: %s", user, namesOf(c.AuthInfos))
 	case cluster != "" && c.Clusters[cluster] == nil:
-		return fmt.Sprintf("it has no cluster %q, but %s", cluster, namesOf(c.Clusters))
+		return fmt.Sprintf("cluster %q not found; the kubeconfig's clusters: %s", cluster, namesOf(c.Clusters))
 	case cluster == "" && context == "":
 		return "no current context; choose one with --context: " + namesOf(c.Contexts)
 	case context != "" && c.Contexts[context] == nil:
-		return fmt.Sprintf("it has no context %q, but %s", context, namesOf(c.Contexts))
+		return fmt.Sprintf("context %q not found; the kubeconfig's contexts: %s", context, namesOf(c.Contexts))
 	}
 	if cluster == "" {
 		switch cluster = c.Contexts[context].Cluster; {
@@ -207,7 +207,7 @@ func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 		}
 	}
 	if c.Clusters[cluster].Server == "" {
-		return fmt.Sprintf("cluster %q has no server", cluster)
+		return fmt.Sprintf("cluster %q has no server address", cluster)
 	}
 	return ""
 }

@@ -74,8 +74,8 @@ contexts: [{name: here, context: {cluster: c, user: u}}], users: [{name: u, user
 		"status --request-timeout=-1s":                                                "--request-timeout -1s: want a time",
 		"status --certificate-authority " + dir + "/none":                             "--certificate-authority: " + dir + "/none: no such file",
 		"status --certificate-authority " + authority + " --insecure-skip-tls-verify": "exclude each other",
-		"status --kubeconfig " + file + " --cluster d":                                `kubeconfig ` + file + `: it has no cluster "d", but c, other`,
-		"status --kubeconfig " + file + " --user w":                                   `kubeconfig ` + file + `: it has no user "w", but u, v`,
+		"status --kubeconfig " + file + " --cluster d":                                `kubeconfig ` + file + `: cluster "d" not found; the kubeconfig's clusters: c, other`,
+		"status --kubeconfig " + file + " --user w":                                   `kubeconfig ` + file + `: user "w" not found; the kubeconfig's users: u, v`,
 		"status --username u":                                                         "unknown flag: --username",
 	} {
 		if code, _, said := run(t, strings.Fields(words)...); code != ui.Usage || !strings.Contains(said, want) {

@@ -38,11 +38,12 @@ func kubeletCommand(a *app) *cobra.Command {
 	plan := &cobra.Command{
 		Use: "plan FILE", Short: "Show what KubeletConfig objects would change on nodes",
 		Long: `Shows how the KubeletConfig and KubeletPool objects of FILE (- for standard input) would
-change each kubelet. It reads the cluster's objects, nodes and pods, each kubelet's
-configuration (/configz through the API server), and the agents' reports. An object of
-FILE replaces the cluster's object of the same name. Nothing is changed.
+change each kubelet. It reads the cluster's objects, nodes and pods, and the agents'
+reports. It reads each kubelet's configuration through the API server (/configz). An
+object of FILE replaces the cluster's object of the same name. Nothing is changed.
 
-Exit code 4 if a change would be refused, 1 if a kubelet could not be read.`,
+Exit code 4 if a change would be refused, 1 if the configuration of a kubelet could not
+be read.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.kubeletPlan(ctx, args[0], details) }),
 	}
@@ -96,7 +97,7 @@ func planned(plan *kubelet.Plan) error {
 	const advice = "see the plan for each node's problem"
 	switch {
 	case refused:
-		return ui.Retry(ui.Refused, errors.New("the plan contains changes that would be refused"), "correct the objects named in it")
+		return ui.Retry(ui.Refused, errors.New("the plan contains changes that would be refused"), "correct the objects that the plan names")
 	case unread == 0:
 		return nil
 	case unread == all:

@@ -149,7 +149,7 @@ func releaseWords(r kubelet.ReleasePlan) []string {
 		}
 	}
 	if r.Unjudged != "" {
-		out = append(out, who+"not judged: "+r.Unjudged)
+		out = append(out, who+"not checked: "+r.Unjudged)
 	}
 	return out
 }

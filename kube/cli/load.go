@@ -54,9 +54,10 @@ func loadCommand(a *app) *cobra.Command {
 	o := &loadOptions{}
 	c := &cobra.Command{
 		Use: "load", Short: "Load a cluster with many objects, measure, clean up",
-		Long: `Creates the objects of a load file of OpenShift's Cluster Loader or kube-burner. Without a
-file it uses a small built-in load. Each object is recorded in a journal, so an
-interrupted run can be resumed, and its objects can be removed exactly (undo).`,
+		Long: `Creates the objects of a load file, and measures how the cluster handles them. Load
+files are those of OpenShift's Cluster Loader or of kube-burner. Without a file a small
+built-in load is used. fettle records each object in a journal. An interrupted run can
+therefore be resumed (resume), and exactly its objects can be removed (undo).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: cliutil.KnownVerb,
 	}
@@ -69,9 +70,9 @@ interrupted run can be resumed, and its objects can be removed exactly (undo).`,
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("maximum number of concurrent requests, 1 to %d (default from the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default from the file, or no limit)")
-	f.BoolVar(&o.noBrake, "no-brake", false, "continue when the API server rejects requests, etcd is slow or full, or nodes become NotReady")
+	f.BoolVar(&o.noBrake, "no-brake", false, "turn off the brake, which stops a run when the API server rejects requests, etcd is slow or full, or nodes become NotReady")
 	o.quotaFlag(f)
-	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, for the brake: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default from the cluster)")
+	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, which the brake (see --no-brake) watches: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default from the cluster)")
 	o.etcd.flags(f)
 	f.BoolVar(&o.keep, "keep", false, "keep the objects when the run is interrupted, and ignore the file's cleanup")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this is met: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")
@@ -83,11 +84,11 @@ func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 
 // fileFlags adds the flags of load plan and load run about reading a kube-burner file.
 func (o *loadOptions) fileFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.read.UserData, "user-data", "", "kube-burner: file of variables, YAML or JSON; overrides the environment")
-	f.StringArrayVar(&o.read.Set, "set", nil, "kube-burner: set a field, KEY=VALUE, such as jobs.0.qps=20; repeatable")
-	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "kube-burner: leave variables empty that are not set")
-	f.StringVar(&o.read.UUID, "uuid", "", "kube-burner: UUID for the templates (default a new one)")
-	f.StringSliceVar(&o.ignore, "ignore", nil, "kube-burner: ignore these fields: "+strings.Join(ignorable, ", ")+"; repeatable")
+	f.StringVar(&o.read.UserData, "user-data", "", "for kube-burner files: file of variables, YAML or JSON; overrides the environment")
+	f.StringArrayVar(&o.read.Set, "set", nil, "for kube-burner files: set a field, KEY=VALUE, such as jobs.0.qps=20; repeatable")
+	f.BoolVar(&o.read.AllowMissing, "allow-missing", false, "for kube-burner files: leave unset variables empty")
+	f.StringVar(&o.read.UUID, "uuid", "", "for kube-burner files: UUID for the templates (default a new UUID)")
+	f.StringSliceVar(&o.ignore, "ignore", nil, "for kube-burner files: ignore these fields: "+strings.Join(ignorable, ", ")+"; repeatable")
 	cliutil.Reads(f, "ignore", ignorable[0], func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
 			if !slices.Contains(ignorable, word) {
@@ -126,11 +127,11 @@ func (o *loadOptions) unread(l *plan.Load) error {
 	if first == nil {
 		return nil
 	}
-	return ui.Instead(ui.Refused, fmt.Errorf("%s: %s is not supported: %s", first.At, first.Field, first.What), "use --ignore to run the load without it", "--ignore="+strings.Join(fields, ","))
+	return ui.Instead(ui.Refused, fmt.Errorf("%s: %s is not supported: %s", first.At, first.Field, first.What), "use --ignore to run the load without this field", "--ignore="+strings.Join(fields, ","))
 }
 
 func (o *loadOptions) quotaFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, for when etcd does not report it: a size such as 8GiB, or -1 for no quota (default 2GiB, 8GiB on OpenShift)")
+	f.StringVar(&o.quota, "etcd-quota", "", "etcd's --quota-backend-bytes, used if etcd does not report its quota: a size such as 8GiB, or -1 for no quota (default 2GiB, 8GiB on OpenShift)")
 	cliutil.Reads(f, "etcd-quota", "8GiB", func(word string) error { _, err := quotaBytes(word); return err })
 }
 
@@ -296,7 +297,7 @@ func loadExit(err error) error {
 	case errors.Is(err, loadrun.ErrBrake):
 		return ui.Retry(ui.Refused, err, "wait until the cluster has recovered; see kubectl get --raw /readyz")
 	case errors.Is(err, loadrun.ErrBusy):
-		return ui.Retry(ui.Busy, err, "wait until it has ended; see kubectl fettle load status")
+		return ui.Retry(ui.Busy, err, "wait until that process has ended; see kubectl fettle load status")
 	case errors.As(err, &unknown):
 		return ui.Hinted(ui.Incomplete, err, unknown.Command()+" deletes every object with this label, including those of other clients")
 	case errors.Is(err, loadrun.ErrIncomplete):

@@ -103,7 +103,7 @@ var workloads = map[string]struct {
 			"load.yml": "global: {indexerConfig: {enabled: false}}\njobs:\n- {name: o, qps: 9, namespace: o, waitFor: [Deployment], objects: [{objectTemplate: m.yml}]}\n",
 			"m.yml":    mapTemplate,
 		},
-		kinds: map[string]int{"Namespace": 1, "ConfigMap": 1}, notes: []string{": waitFor (kube-burner 1) ignored; waits for all kinds that become ready, as version 2", "indexerConfig"},
+		kinds: map[string]int{"Namespace": 1, "ConfigMap": 1}, notes: []string{": waitFor (kube-burner 1) ignored; as in kube-burner 2, fettle waits for all kinds that become ready", "indexerConfig"},
 	},
 	"hooks": {
 		files: map[string]string{"load.yml": hooked, "m.yml": mapTemplate},

@@ -75,7 +75,7 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 	}
 	load(0, ui.Usage, "run none.yaml", "the load creates nothing")
 	// A machine that stands still for a while starts in one go what was due in its last second.
-	load(5, ui.Incomplete, "run --rate 20/s --slo rate>1000/s load.yaml", "interrupted, and some objects of the run were not removed: at most ", "objects stand", "; if interrupted, continue with kubectl fettle load undo ")
+	load(5, ui.Incomplete, "run --rate 20/s --slo rate>1000/s load.yaml", "interrupted, and some objects of the run were not removed: at most ", "objects remain", "; if interrupted, continue with kubectl fettle load undo ")
 	stood := maps()
 	if stood == 0 || stood > 100 {
 		t.Fatalf("%d stand", stood)
@@ -90,9 +90,9 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 		t.Fatalf("%d stand", maps())
 	}
 
-	load(5, ui.Partial, "run --keep --rate 20/s --slo rate>1000/s load.yaml", "interrupted; the objects of the run stay", "; to remove its objects: kubectl fettle load undo")
+	load(5, ui.Partial, "run --keep --rate 20/s --slo rate>1000/s load.yaml", "interrupted; the objects of the run remain", "; to remove its objects: kubectl fettle load undo")
 	stood = maps()
-	load(3, ui.Partial, "resume --rate 20/s", "interrupted; the objects of the run stay", "made before")
+	load(3, ui.Partial, "resume --rate 20/s", "interrupted; the objects of the run remain", "made before")
 	if now := maps(); stood == 0 || now <= stood || now > 150 {
 		t.Errorf("after an interrupted resume %d stand, before it %d", now, stood)
 	}
@@ -112,7 +112,7 @@ func TestLeftStanding(t *testing.T) {
 	x := &LoadRun{Removed: 3, Absent: 1}
 	x.Objects.Created, x.Objects.Before = 4, 2
 	err := errors.Join(x.leftStanding(errors.New("no answer"), "r1", true), ui.Exit(ui.Interrupted, errors.New("interrupted")))
-	if ui.Code(err) != ui.Incomplete || !strings.Contains(err.Error(), "at most 2 objects stand: no answer") {
+	if ui.Code(err) != ui.Incomplete || !strings.Contains(err.Error(), "at most 2 objects remain: no answer") {
 		t.Errorf("%d %v", ui.Code(err), err)
 	}
 }

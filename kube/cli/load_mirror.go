@@ -42,15 +42,15 @@ type MirrorCount struct {
 
 func (a *app) loadMirrorCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
-		Use: "mirror [NAMESPACE]...", Short: "Write a load with the objects of existing namespaces",
-		Long: `Writes a load with the same number and sizes of objects, and the same number of pods, as
-the given namespaces (default all but the system's). Names, values, images, commands and
-selectors are not copied. Only the metadata of secrets is read. The cluster is not
-changed.`,
+		Use: "mirror [NAMESPACE]...", Short: "Write a load that imitates existing namespaces",
+		Long: `Writes a load that has as many objects and pods as existing namespaces, and objects of
+the same sizes. It reads the named namespaces, or else all except the system's. Names,
+values, images, commands and selectors are not copied. Of secrets only the metadata is
+read. The cluster is not changed.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.loadMirror(c.Context(), o, args) },
 	}
 	c.Flags().StringVar(&o.write, "write", "", "directory for the load; existing files are not overwritten")
-	c.Flags().StringVar(&o.image, "image", load.Pause, "image of the containers, which only sleep")
+	c.Flags().StringVar(&o.image, "image", load.Pause, "image of all containers of the load; the default image only sleeps")
 	return c
 }
 
@@ -74,7 +74,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 	case errors.Is(err, load.ErrNothingToMirror):
 		return err
 	case errors.Is(err, fs.ErrExist):
-		return ui.Instead(ui.Refused, err, "name another directory to keep this one", "--write="+o.write+".new")
+		return ui.Instead(ui.Refused, err, "name another directory; existing files are not overwritten", "--write="+o.write+".new")
 	case err != nil:
 		return err
 	}
@@ -152,6 +152,6 @@ func (a *app) printMirror(d *LoadMirror) {
 	for _, n := range d.Notes {
 		a.screen.Say("%s", n)
 	}
-	ui.PrintLine(a.screen, "whether it fits into this cluster:")
+	ui.PrintLine(a.screen, "to check whether the load fits into this cluster:")
 	ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "fettle", "load", "plan", d.File}))
 }

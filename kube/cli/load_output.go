@@ -222,7 +222,7 @@ func (x *LoadRun) lines() []string {
 		all = append(all, "the namespace "+name+" is still being removed by the server")
 	}
 	if x.NotSeen != "" {
-		all = append(all, "not looked at: "+x.NotSeen)
+		all = append(all, "not checked: "+x.NotSeen)
 	}
 	return all
 }
@@ -304,7 +304,7 @@ func (a *app) printRun(x *LoadRun) {
 		t.Write(a.screen)
 	}
 	if left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent; left > 0 {
-		ui.PrintLine(a.screen, "to remove what it has made:")
+		ui.PrintLine(a.screen, "to remove the objects of the run:")
 		ui.PrintCommand(a.screen, text.CommandLine([]string{"kubectl", "fettle", "load", "undo", x.Run}))
 	}
 }

@@ -66,9 +66,10 @@ func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {
 	var details bool
 	c := &cobra.Command{
 		Use: "plan [FILE]", Short: "Show what a load would create, against the limits",
-		Long: `Shows the objects that a load file ("-" is standard input) would create. It compares them
-with the tested maximums of the cluster's version and the nodes' capacity. Nothing is
-created. Without a kubeconfig it plans offline, and reports what is not checked.`,
+		Long: `Shows the objects that a load file ("-" is standard input) would create. It compares
+their numbers with the tested maximums of the cluster's version and the nodes' capacity.
+Nothing is created. Without a kubeconfig it contacts no cluster, and reports what it
+cannot check.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			// With other options or standard input, the command that runs this load is unknown.
@@ -83,7 +84,7 @@ created. Without a kubeconfig it plans offline, and reports what is not checked.
 	c.Flags().BoolVar(&details, "details", false, "also list every kind of object")
 	o.quotaFlag(c.Flags())
 	o.fileFlags(c.Flags())
-	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: version of OpenShift whose limits apply, such as 4.4")
+	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: OpenShift version whose tested limits apply, such as 4.4")
 	cliutil.Reads(c.Flags(), "openshift", "4.17", func(word string) error {
 		if !versionText.MatchString(word) {
 			return errors.New("want a version such as 4.4 or 4.17.3")
@@ -101,7 +102,7 @@ func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
 	file := ""
 	if len(args) > 0 {
 		if file = args[0]; file == "" { // probably an unset shell variable
-			return nil, ui.WithoutWord(errors.New("empty file name; name a load file, or leave it out for the built-in load"), "")
+			return nil, ui.WithoutWord(errors.New("empty file name; name a load file, or leave the name out for the built-in load"), "")
 		}
 	}
 	var l *plan.Load
@@ -209,7 +210,7 @@ func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, e
 func brakeNotes(t *plan.Tally, off bool) []string {
 	for _, l := range t.Limits {
 		if l.What == plan.BytesInEtcd && !off && !l.Over && float64(l.Value) > loadrun.QuotaShare*float64(l.Maximum) {
-			return []string{fmt.Sprintf("%s in etcd exceed %.0f %% of its quota of %s, at which the brake ends the run; use --no-brake to continue", figure(l, l.Value), 100*loadrun.QuotaShare, figure(l, l.Maximum))}
+			return []string{fmt.Sprintf("%s in etcd exceed %.0f %% of etcd's quota of %s; at that size the brake ends the run, unless --no-brake is given", figure(l, l.Value), 100*loadrun.QuotaShare, figure(l, l.Maximum))}
 		}
 	}
 	return nil
@@ -238,7 +239,7 @@ func gateNotes(l *plan.Load, p *plan.Plan) []string {
 // missing kinds. run is set for load run, whose hint names its own flag.
 func planVerdict(t *plan.Tally, offline, run bool) error {
 	if len(t.Missing) > 0 && !offline {
-		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "remove them from the load, or install the API (see kubectl api-resources)")
+		return ui.Retry(ui.Refused, fmt.Errorf("the cluster has no %s", load.Lacks(t.Missing)), "remove these kinds from the load, or install their API (see kubectl api-resources)")
 	}
 	if over := t.Over(); len(over) > 0 {
 		l := over[0]
@@ -279,7 +280,7 @@ func (d *LoadPlan) headline(offline bool) (h ui.Headline) {
 	case len(d.Missing) > 0 && !offline:
 		h.Line("does not fit: the cluster lacks %s", h.Count("missing_kinds", len(d.Missing), "kind"))
 	case len(over) > 0:
-		h.Line("does not fit: over %s of %s", h.Count("limits_over", len(over), ""), h.Count("limits", len(limits), "limit"))
+		h.Line("does not fit: exceeds %s of %s", h.Count("limits_over", len(over), ""), h.Count("limits", len(limits), "limit"))
 	case len(limits) == 0:
 		h.Line("unknown whether it fits: no limits known")
 	}

@@ -40,7 +40,7 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 	defer cancel()
 	uid, err := cluster.Server.Cluster(ctx)
 	if err != nil {
-		return fmt.Errorf("the record of the run: %w", err)
+		return fmt.Errorf("cannot identify the cluster for the record of the run: %w", err)
 	}
 	d.facts.Server, d.facts.Cluster = cluster.Server.Base(), uid
 	if version, err := cluster.Server.Version(ctx); err == nil {
@@ -61,7 +61,7 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 	r.Body.Servers(out.Servers)
 	e, err := load.Keep(cluster.Store.Records(d.id), r)
 	if err != nil {
-		return fmt.Errorf("the record of the run: %w", err)
+		return fmt.Errorf("cannot write the record of the run: %w", err)
 	}
 	doc.Record = e.ID
 	return nil
@@ -69,16 +69,19 @@ func (a *app) keepRecord(ctx context.Context, cluster *load.Cluster, d *driven, 
 
 func (a *app) loadCompareCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
-		Use: "compare A B", Short: "Compare two runs of a load, with intervals",
-		Long: `Compares run B with run A, series by series, with intervals, and lists other differences.
-A and B are runs, or files with their records. Runs made one after the other are a weak
-design, and the output says so; fettle prove alternates between both sides.`,
+		Use: "compare A B", Short: "Compare two runs of a load, with confidence intervals",
+		Long: `Compares each measurement of run B with that of run A, with confidence intervals. It
+also lists other differences between the runs. A and B are names of runs, or files with
+their records.
+
+A comparison of two runs is not a proof, because the cluster may have changed between
+them. For a proof use fettle prove, which alternates between both sides.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return a.loadCompare(o, args[0], args[1]) },
 	}
-	c.Flags().StringVar(&o.margin, "margin", "2%", "smallest difference that matters, in percent")
+	c.Flags().StringVar(&o.margin, "margin", "2%", "smallest difference that matters, in percent, such as 5%")
 	cliutil.Percent(c.Flags(), "margin", "2%")
-	c.Flags().BoolVar(&o.force, "force", false, "compare different loads, and runs on different clusters")
+	c.Flags().BoolVar(&o.force, "force", false, "compare even if the loads or the clusters differ")
 	return c
 }
 
@@ -97,7 +100,7 @@ func (a *app) loadCompare(o *loadOptions, first, second string) error {
 	found, err := load.Compare(runs[0], runs[1], margin, o.force)
 	var refused *load.RecordRefused
 	if errors.As(err, &refused) {
-		return ui.Retry(ui.Refused, err, "--force compares them anyway", "--force")
+		return ui.Retry(ui.Refused, err, "--force compares the runs anyway", "--force")
 	}
 	if err != nil {
 		return err

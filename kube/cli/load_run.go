@@ -23,10 +23,11 @@ import (
 func (a *app) loadRunCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run [FILE]", Short: "Run a load, and measure how the cluster handles it",
-		Long: `Creates the objects of a load in order (- for standard input). Without a file it runs a
-small built-in load and removes it at the end. Ctrl-C ends the run and removes its
-objects, unless --keep is given. A killed run can be resumed, or removed by undo. Without
---slo it is judged by Kubernetes' own objectives.`,
+		Long: `Creates the objects of a load file in order (- for standard input), and measures how the
+cluster handles them. Without a file it runs a small built-in load and removes its
+objects at the end. Ctrl-C ends the run and removes its objects, unless --keep is given.
+To continue a killed run, use load resume; to remove its objects, use load undo. Without
+--slo the run is judged by Kubernetes' own service level objectives.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadRun(c.Context(), o, args)
@@ -34,17 +35,18 @@ objects, unless --keep is given. A killed run can be resumed, or removed by undo
 	}
 	o.drivingFlags(c.Flags())
 	o.fileFlags(c.Flags())
-	c.Flags().BoolVar(&o.forProve, "for-prove", false, "run as the work of fettle prove: no verdict, one number per line, everything is removed")
-	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "run although the version's tested limits or the nodes' capacity are exceeded")
+	c.Flags().BoolVar(&o.forProve, "for-prove", false, "run as the workload of fettle prove: print one number per line, give no verdict, remove all objects")
+	c.Flags().BoolVar(&o.beyond, "beyond-maximums", false, "run even if the load exceeds the version's tested limits or the nodes' capacity")
 	return c
 }
 
 func (a *app) loadResumeCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "resume [RUN]", Short: "Resume a run that was interrupted",
-		Long: `Resumes an interrupted run (default the last run): it creates the objects that are not yet
-in its journal. After Ctrl-C existing objects stay, for the next resume or for undo. The
-objectives (--slo) of the original run still apply, and those given here.`,
+		Long: `Resumes an interrupted run (default the last run): it creates the objects that are not
+yet in the run's journal. After Ctrl-C the existing objects remain; continue with load
+resume, or remove them with load undo. The objectives (--slo) of the original run still
+apply. Those given with this command are added.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.loadResume(c.Context(), o, args)
@@ -90,7 +92,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 		for _, n := range p.Notes {
 			a.screen.Say("%s", n)
 		}
-		a.screen.Say("run %s: %s; its journal is in %s", id, text.Count(p.Len()-d.before, "object"), filepath.Join(d.store, id))
+		a.screen.Say("run %s: %s; journal in %s", id, text.Count(p.Len()-d.before, "object"), filepath.Join(d.store, id))
 		if len(d.gates) > 0 {
 			answers := load.AnswersOf(p, func(i int) bool { was := state.Objects[i].Was; return was == loadrun.Created || was == loadrun.Reused })
 			for _, g := range d.gates {
@@ -183,7 +185,7 @@ func (a *app) loadRun(ctx context.Context, o *loadOptions, args []string) error 
 			return loadExit(err)
 		}
 		if n > 0 {
-			a.screen.Say("%s before %s interrupted: removing the rest of %s", text.Count(n, "visit"), either(n, "was", "were"), either(n, "it", "them"))
+			a.screen.Say("%s %s interrupted: removing the remaining objects of %s", text.Count(n, "earlier run"), either(n, "was", "were"), either(n, "that run", "those runs"))
 		}
 		x.Visit = true
 	}
@@ -278,7 +280,7 @@ func (a *app) loadEnd(ctx context.Context, o *loadOptions, cluster *load.Cluster
 	switch {
 	case interrupted && (o.keep || d.resumed):
 		doc.State = "interrupted"
-		err = ui.Hinted(doc.stands(ui.Interrupted), errors.New("interrupted; the objects of the run stay"), further(d.id))
+		err = ui.Hinted(doc.stands(ui.Interrupted), errors.New("interrupted; the objects of the run remain"), further(d.id))
 	case interrupted:
 		doc.State = "interrupted"
 		err = ui.Exit(ui.Interrupted, errors.New("interrupted"))
@@ -333,7 +335,7 @@ func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
 		left -= x.Actions.Deleted
 	}
 	if left > 0 {
-		text += fmt.Sprintf(": at most %s", either(left, "1 object stands", fmt.Sprintf("%d objects stand", left)))
+		text += fmt.Sprintf(": at most %s", either(left, "1 object remains", fmt.Sprintf("%d objects remain", left)))
 	}
 	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
 }

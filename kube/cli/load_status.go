@@ -254,7 +254,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	}
 	ui.PrintHeadline(a.screen, &doc.Headline)
 	if doc.Delete != "" {
-		ui.PrintLine(a.screen, "to delete all that has the run's label, also what is not in its journal:")
+		ui.PrintLine(a.screen, "to delete all objects with the run's label, including those not in its journal:")
 		ui.PrintCommand(a.screen, doc.Delete)
 	}
 	for _, k := range doc.Kept {

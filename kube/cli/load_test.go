@@ -50,7 +50,7 @@ func TestLoadUsage(t *testing.T) {
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
 		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version such as 4.4 or 4.17.3`},
 		{"load plan --offline --openshift 4.", ui.Usage, `--openshift "4.": want a version`},
-		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is newer than all known versions: judged by the maximums of 4.22"},
+		{"load plan --offline --openshift 9.9", ui.Done, "OpenShift 9.9 is newer than all known versions; its maximums are taken from 4.22"},
 		{"load plan --offline --openshift 4.21.3", ui.Done, "OpenShift 4.21.3 is judged by the maximums of 4.13 and later"},
 		{"load", ui.Done, "kubectl fettle load COMMAND"},
 		{"load start", ui.Usage, `unknown command "start"`},
@@ -72,7 +72,7 @@ func TestLoadUsage(t *testing.T) {
 		{"load run " + bad, ui.Usage, bad + `:2: ClusterLoader: unknown field "project" (did you mean "projects"?)`},
 		{"load run /nowhere.yaml", ui.Usage, "/nowhere.yaml"},
 		{"load resume", ui.Usage, "no run found in"},
-		{"load resume ../x", ui.Usage, `"../x" is not the name of a run`},
+		{"load resume ../x", ui.Usage, `"../x" is not a valid run name`},
 		{"load undo 2026", ui.Usage, "run 2026 not found in"},
 		{"load status", ui.Done, "there are no runs in"},
 		{"load plan --openshift 4.4", ui.Usage, "--openshift needs --offline; a cluster reports its own version"},
@@ -185,7 +185,7 @@ func TestBrakeNotes(t *testing.T) {
 	of := func(mib int, over bool) *plan.Tally {
 		return &plan.Tally{Limits: []plan.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: plan.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}
 	}
-	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81 MiB in etcd exceed 80 % of its quota of 100 MiB, at which the brake ends the run; use --no-brake to continue" {
+	if got := brakeNotes(of(81, false), false); len(got) != 1 || got[0] != "81 MiB in etcd exceed 80 % of etcd's quota of 100 MiB; at that size the brake ends the run, unless --no-brake is given" {
 		t.Errorf("%q", got)
 	}
 	for _, none := range [][]string{brakeNotes(of(80, false), false), brakeNotes(of(81, false), true), brakeNotes(of(101, true), false)} {

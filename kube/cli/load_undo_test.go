@@ -213,7 +213,7 @@ func TestVisitFails(t *testing.T) {
 		return true
 	}
 	code, said := s.load(t.Context(), "run load.yaml --beyond-maximums --for-prove")
-	wantSaid(t, code, said, ui.Partial, "4 of 5 objects could not be created: ", "not today", "a phase cannot be resumed; fix the reported cause and start again")
+	wantSaid(t, code, said, ui.Partial, "4 of 5 objects could not be created: ", "not today", "a run of fettle prove cannot be resumed; fix the reported cause and start again")
 	if strings.Contains(said, "load resume") {
 		t.Errorf("a phase is offered for a resume: %s", said)
 	}
@@ -277,7 +277,7 @@ func TestUnnoted(t *testing.T) {
 func TestEmptyName(t *testing.T) {
 	for _, verb := range []string{"run", "plan"} {
 		code, _, errs := run(t, "load", verb, "")
-		wantSaid(t, code, errs, ui.Usage, "empty file name; name a load file, or leave it out for the built-in load")
+		wantSaid(t, code, errs, ui.Usage, "empty file name; name a load file, or leave the name out for the built-in load")
 	}
 }
 

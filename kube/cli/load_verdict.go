@@ -72,9 +72,9 @@ func (x *LoadRun) judge(asked bool) error {
 func (x *LoadRun) expected() (page.Tone, string) {
 	switch x.Verdict {
 	case verdictMet:
-		return page.Good, "all expectations met"
+		return page.Good, "all objectives met"
 	case verdictNotMet:
-		return page.Bad, "an expectation is not met"
+		return page.Bad, "an objective is not met"
 	case verdictOpen:
 		unknown := 0
 		for _, g := range x.Gates {
@@ -82,7 +82,7 @@ func (x *LoadRun) expected() (page.Tone, string) {
 				unknown++
 			}
 		}
-		return page.Warn, fmt.Sprintf("expectations not judged: of %s %d had too few answers", text.Count(len(x.Gates), "gate"), unknown)
+		return page.Warn, fmt.Sprintf("not all objectives judged: %d of %s had too few answers", unknown, text.Count(len(x.Gates), "objective"))
 	}
 	return page.Bad, "not judged: the run did not finish"
 }
@@ -133,7 +133,7 @@ func (x *LoadRun) unmeasured() error {
 	if len(x.Errors) > 1 {
 		why += fmt.Sprintf(" (and %s)", text.Count(len(x.Errors)-1, "other error"))
 	}
-	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be created%s", x.Objects.Failed, x.Objects.Planned, why), "a phase cannot be resumed; fix the reported cause and start again")
+	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be created%s", x.Objects.Failed, x.Objects.Planned, why), "a run of fettle prove cannot be resumed; fix the reported cause and start again")
 }
 
 // numbers returns one measurement per line as name, number and unit. fettle prove parses this form.

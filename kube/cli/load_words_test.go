@@ -64,7 +64,7 @@ func TestOne(t *testing.T) {
 		x := of(n)
 		x.judge(true)
 		x.Gates = []load.Measured{{Gate: "ready p99 < 5s", Text: "7.2 s"}}
-		if h := x.headline(); len(h.Lines) != 2 || h.Lines[0] != "✗ an expectation is not met; 1 of 1 gate: ready p99 < 5s (7.2 s)" || h.Lines[1] != x.sum() || h.Figures["objects_created"] != float64(n) || h.Figures["gates_not_met"] != 1 {
+		if h := x.headline(); len(h.Lines) != 2 || h.Lines[0] != "✗ an objective is not met; 1 of 1 gate: ready p99 < 5s (7.2 s)" || h.Lines[1] != x.sum() || h.Figures["objects_created"] != float64(n) || h.Figures["gates_not_met"] != 1 {
 			t.Errorf("%+v", h)
 		}
 		x.Gates = nil
@@ -93,13 +93,13 @@ func TestVerdict(t *testing.T) {
 		mark    page.Tone
 		says    string
 	}{
-		{gates: []load.Measured{met, met}, verdict: "met", mark: page.Good, says: "all expectations met"},
+		{gates: []load.Measured{met, met}, verdict: "met", mark: page.Good, says: "all objectives met"},
 		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: page.Warn, says: "of 2 gates 1 had too few answers"},
 		{gates: []load.Measured{unknown}, asked: true, err: "unknown whether b is met: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: page.Warn, says: "of 1 gate 1"},
 		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
 		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be created", code: ui.Partial, verdict: "not met", mark: page.Bad, says: "is not met"},
 		{gates: []load.Measured{met}, servers: slow, err: "API server metrics: p99 of GET of pods", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
-		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: page.Good, says: "all expectations met"},
+		{gates: []load.Measured{met}, asked: true, servers: slow, verdict: "met", mark: page.Good, says: "all objectives met"},
 	} {
 		x := &LoadRun{Verdict: "none", Gates: c.gates, Servers: c.servers}
 		x.Objects.Planned, x.Objects.Created, x.Objects.Failed = 3, 3-c.failed, c.failed

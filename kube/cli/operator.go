@@ -41,7 +41,7 @@ type deciding struct {
 func (d *deciding) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&d.podLabels, "pod-labels", false, "allow rules that match pod labels (watches all pods of the cluster)")
-	f.StringVar(&d.allow, "allow", "", "allow profiles to use: script, bootloader, service, systemd, modules, exec")
+	f.StringVar(&d.allow, "allow", "", "features that profiles may use, comma-separated: script, bootloader, service, systemd, modules, exec")
 	cliutil.Reads(f, "allow", "script,service", readsAllow)
 }
 
@@ -67,20 +67,22 @@ func operatorCommand(a *app) *cobra.Command {
 	machines := operator.HealthOptions{Namespaces: []string{machine.Namespace}}
 	c := &cobra.Command{
 		Use: "operator", Short: "Run the operator (runs in the cluster)",
-		Long: `Chooses each node's profile by the Tuned objects of its namespace. It writes the profile
-into a Profile object named like the node, and the node's agent applies it.
+		Long: `Chooses each node's profile by the rules in the Tuned objects of the operator's
+namespace. It writes the profile into a Profile object with the node's name, and the
+node's agent applies it.
 
-It also rolls out the settings of KubeletConfig objects to the nodes of KubeletPools, at
-most maxUnavailable at a time. It stops after the first failure. The NodeKubelet object of
-a node tells its agent when it may start.
+It also rolls out the settings of KubeletConfig objects to the nodes of KubeletPools, to
+at most maxUnavailable nodes at a time. It stops after the first failure. The
+NodeKubelet object of a node tells the node's agent when it may start.
 
 If another controller manages these objects, the operator writes nothing and names that
-controller, unless --adopt is given.
+controller. To take over from it, use --adopt.
 
-It remediates machines by MachineHealthChecks (machine.openshift.io/v1beta1), if its
-account may read them (kubectl apply -k kube/deploy/machines). Only one machine is
-remediated at a time, and none during a rollout of kubelet settings, a scale or an
-upgrade. Machines of the control plane are remediated only if that is allowed.`,
+It also remediates machines according to MachineHealthChecks
+(machine.openshift.io/v1beta1). Its account needs the permissions of
+kube/deploy/machines. It remediates one machine at a time, and none during a rollout of
+kubelet settings, a scaling or an upgrade. Machines of the control plane are only
+remediated with --remediate-control-plane.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -126,7 +128,7 @@ upgrade. Machines of the control plane are remediated only if that is allowed.`,
 	f.DurationVar(&o.Lease, "lease", operator.DefaultLease, "time until another operator replaces an unresponsive leader, such as 90s")
 	cliutil.Between(f, "lease", leastLease, 24*time.Hour, operator.DefaultLease)
 	metricFlags(f, &o.Metrics, ":8443")
-	f.StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz, HOST:PORT; 0 for none")
+	f.StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz, HOST:PORT; 0 turns both off")
 	f.BoolVar(&debug, "debug", false, "log each Profile that is written")
 	return c
 }
@@ -143,8 +145,8 @@ func namespacesOf(list []string) (out []string) {
 
 // metricFlags adds the flags of a verb that serves metrics. address is the default address.
 func metricFlags(f *pflag.FlagSet, o *cluster.Options, address string) {
-	f.StringVar(&o.Address, "metrics-address", address, "address of the metrics, HOST:PORT; 0 for none")
-	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over HTTP without authentication (default HTTPS, to users that may get /metrics)")
+	f.StringVar(&o.Address, "metrics-address", address, "address of the metrics, HOST:PORT; 0 turns metrics off")
+	f.BoolVar(&o.Open, "metrics-open", false, "serve metrics over HTTP without authentication (default HTTPS, only for users that may get /metrics)")
 	f.StringVar(&o.CertDir, "metrics-cert-dir", "", "directory with tls.crt and tls.key for metrics (default a self-signed certificate)")
 }
 

@@ -43,7 +43,7 @@ type machineOptions struct {
 }
 
 func (o *machineOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.root, "root", "", "directory at which the root of the node is mounted, such as /host in a pod (default this machine)")
+	f.StringVar(&o.root, "root", "", "directory where the node's root file system is mounted, such as /host in a pod (default this machine's /)")
 	f.StringVar(&o.kubeletDir, "kubelet-dir", node.KubeletDir, "root directory of the kubelet on the node")
 }
 
@@ -113,9 +113,9 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	}
 	without := ""
 	if silent > 0 {
-		without = fmt.Sprintf("; %s no boot id at all (a running kubelet reports it)", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
+		without = fmt.Sprintf("; %s no boot id (a running kubelet reports its node's)", text.Count(silent, "node")+map[bool]string{true: " has", false: " have"}[silent == 1])
 	}
-	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is not a node of this cluster: none of its %s has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the node that is meant", "NODE"))
+	return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s is not a node of this cluster: none of its %s has the boot id %s%s", p.h.Name, text.Count(len(list.Items), "node"), boot, without), p.advice("the right node", "NODE"))
 }
 
 // booted returns the node with a boot ID, or nil.
@@ -130,7 +130,7 @@ func booted(list *core.NodeList, boot string) *core.Node {
 
 // advice returns what to do if this machine is not the node.
 func (p placed) advice(node, name string) string {
-	text := fmt.Sprintf("run it on %s as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/%s, then --root /host", node, name)
+	text := fmt.Sprintf("run this command on %s as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/%s, then --root /host", node, name)
 	if p.elsewhere != "" {
 		text += "; " + p.elsewhere
 	}
@@ -192,7 +192,7 @@ func (a *app) snapshot(ctx context.Context, name string, o machineOptions, offli
 		return nil, err
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir}
-	if s.Node, err = (placed{client, h, "or run kubectl fettle pod record DIR there, and pod explain FILE --state DIR here"}).nodeOf(ctx, name); err != nil {
+	if s.Node, err = (placed{client, h, "or run kubectl fettle pod record DIR on the node, and pod explain FILE --state DIR on this machine"}).nodeOf(ctx, name); err != nil {
 		return nil, err
 	}
 	if s.Config, err = configz(ctx, client, s.Node); err != nil {
@@ -211,7 +211,7 @@ func (o *machineOptions) askDevices(ctx context.Context, s *node.Snapshot) (err 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		s.Unasked = "the kubelet does not report it: " + err.Error()
+		s.Unasked = "the kubelet does not report its devices: " + err.Error()
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (a *app) snapshotOffline(ctx context.Context, h *host.Host, o machineOption
 		return s, o.askDevices(ctx, s)
 	}
 	return nil, ui.Hinted(ui.Usage, fmt.Errorf("no cluster: %w; and %s is not a node: no %s", errNoKubeconfig, h.Name, strings.Join(files, " and no ")),
-		"run kubectl fettle pod record DIR on a node, then pod explain FILE --state DIR here; or name a cluster with --kubeconfig")
+		"run kubectl fettle pod record DIR on a node, then pod explain FILE --state DIR on this machine; or name a cluster with --kubeconfig")
 }
 
 func podRecordCommand(a *app) *cobra.Command {
@@ -244,9 +244,9 @@ func podRecordCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "record DIR", Short: "Record a node for pod explain (run on the node)",
 		Long: `Records a node for pod explain in a new directory: its topology, the kubelet's
-configuration, the state of the kubelet's managers, devices, and names, resources and
-phases of its pods. Run it on the node, as root. On another machine, pod explain
---state DIR reads the directory.`,
+configuration, the state of the kubelet's managers, and devices. Of the node's pods it
+records names, resources and phases. Run this command on the node, as root. On another
+machine, pod explain --state DIR reads the directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.snapshot(c.Context(), name, o, false)

@@ -35,14 +35,16 @@ func podExplainCommand(a *app) *cobra.Command {
 	var o podExplainOptions
 	c := &cobra.Command{
 		Use: "explain FILE", Short: "Predict whether a node admits a pod, and on which CPUs",
-		Long: `Predicts whether the kubelet of a node admits a pod, and how. It shows the QoS class, the
-hints of the CPU, memory and device managers, how the topology manager merges them, the
-verdict, each container's CPUs, huge pages, and what to change. FILE is a manifest with a
-Pod or an object that creates pods; - is standard input. Nothing is changed.
+		Long: `Predicts whether the kubelet of a node admits a pod, and which CPUs each container gets.
+It shows the QoS class, and the hints of the CPU, memory and device managers. It shows
+how the topology manager merges these hints, the verdict, and what to change. FILE is a
+manifest with a Pod or an object that creates pods; - is standard input. Nothing is
+changed.
 
-Run it on the node, as root, because the API does not expose the state of the kubelet's
-managers. On another machine, use --state DIR with a directory of pod record. Without a
-kubeconfig it uses the kubelet's own file, and reports what it did not consider.`,
+Run this command on the node, as root, because the API does not expose the state of the
+kubelet's managers. On another machine, name a directory of pod record with --state DIR.
+Without a kubeconfig it uses the kubelet's own file, and reports what it did not
+consider.`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.reading(func(ctx context.Context, args []string) error { return a.podExplain(ctx, args[0], o) }),
 	}

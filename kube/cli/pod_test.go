@@ -219,9 +219,9 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", two, "--root", root, "--only", "pod/other"}, ui.Done, "pod other on perf-node"},
 		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want admitted`},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node (its boot id is " + bootID + ", that of other is another)"},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run it on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host; or run kubectl fettle pod record DIR there, and pod explain FILE --state DIR here"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run this command on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host; or run kubectl fettle pod record DIR on the node, and pod explain FILE --state DIR on this machine"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, " is node new: the Node object has no boot id (status.nodeInfo.bootID)"},
-		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is not a node of this cluster: none of its 3 nodes has the boot id stranger; 1 node has no boot id at all"},
+		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is not a node of this cluster: none of its 3 nodes has the boot id stranger; 1 node has no boot id"},
 		{[]string{"pod", "explain", file, "--root", unbooted}, ui.Failed, "boot_id is empty"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "none"}, ui.Usage, `no node is named "none"`},
 		{[]string{"pod", "explain", file, "--state", root + "/none"}, ui.Usage, "--state: "},
@@ -229,7 +229,7 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", file, "--root", root, "--state", root}, ui.Usage, "want --state or --root, not both"},
 		{[]string{"pod", "explain", file, "--state", root}, ui.Failed, "has no configz.json"},
 		{[]string{"pod", "explain", file, "--root", root, "--kubelet-dir", "kubelet"}, ui.Usage, "--kubelet-dir kubelet"},
-		{[]string{"pod", "explain", file, "--root", root, "--kubelet-dir", "/else"}, ui.Done, "the node has no /else/cpu_manager_state"},
+		{[]string{"pod", "explain", file, "--root", root, "--kubelet-dir", "/else"}, ui.Done, "the node has no file /else/cpu_manager_state"},
 		{[]string{"pod", "exlpain"}, ui.Usage, `unknown command "exlpain"`},
 		{[]string{"--kubeconfig", denied, "pod", "explain", file, "--root", root}, ui.Failed, "allow this user to get nodes/proxy\n"},
 	} {
@@ -283,9 +283,9 @@ func TestPodVerify(t *testing.T) {
 		code int
 		want string
 	}{
-		{"far", ui.Refused, "pod default/far is on node other: "},
+		{"far", ui.Refused, "pod default/far runs on node other: "},
 		{"far", ui.Refused, "is not node other, but node perf-node"},
-		{"far", ui.Refused, "run it on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host\n"},
+		{"far", ui.Refused, "run this command on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host\n"},
 		{"unsaid", ui.Failed, " is node new: the Node object has no boot id"},
 		{"pending", ui.Refused, "is not on a node yet: Pending"},
 		{"ended", ui.Refused, "has ended: Succeeded\n"},

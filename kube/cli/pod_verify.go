@@ -24,10 +24,13 @@ func podVerifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify POD", Short: "Verify the CPUs of a running pod (run on the node)",
 		Long: `Verifies on a node that a pod has the resources it was promised: its QoS class, and the
-CPUs of its containers. The CPUs are compared in three places: the state of the kubelet's
-CPU manager, the control groups (version 1 or 2), and the affinity of each thread. It also shows what else may run on these CPUs, the CPU weights, and
-what is left for other pods. Run it on the pod's node, as root. In a pod it needs hostPID
-and the node's root file system (--root /host).
+CPUs of its containers. It compares the CPUs in three places. These are the state of the
+kubelet's CPU manager, the control groups (version 1 or 2), and the affinity of each
+thread. It also shows what else may run on these CPUs, the CPU weights, and what is left
+for other pods.
+
+Run this command on the pod's node, as root. In a pod it needs hostPID and the node's
+root file system (--root /host).
 
 Exit code 3 if the pod lacks promised resources.`,
 		Args: cobra.ExactArgs(1),
@@ -82,9 +85,9 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	if corestate.Ended(pod) {
 		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s has ended: %s", full, strings.TrimSpace(string(pod.Status.Phase)+" "+pod.Status.Reason)), "it no longer has CPUs and devices; kubectl -n "+namespace+" get pods lists running pods")
 	}
-	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "devices are not looked at here"}
+	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "pod verify does not check devices"}
 	if s.Node, err = (placed{client: client, h: h}).nodeOf(ctx, pod.Spec.NodeName); err != nil {
-		return nil, fmt.Errorf("pod %s is on node %s: %w", full, pod.Spec.NodeName, err)
+		return nil, fmt.Errorf("pod %s runs on node %s: %w", full, pod.Spec.NodeName, err)
 	}
 	if s.Config, err = configz(ctx, client, s.Node); err != nil {
 		return nil, err

@@ -119,8 +119,9 @@ operator, which chooses each node's profile, and as the agent, which applies it.
 
 kubectl's options for cluster and user come after the verb: those below, and --as,
 --as-group, --as-uid, --certificate-authority, --client-certificate, --client-key,
---cluster, --disable-compression, --insecure-skip-tls-verify, --request-timeout, --server,
---tls-server-name, --token and --user (see kubectl options). Exit codes: kubectl fettle help exit-codes.`,
+--cluster, --disable-compression, --insecure-skip-tls-verify, --request-timeout,
+--server, --tls-server-name, --token and --user (see kubectl options). For exit codes
+see kubectl fettle help exit-codes.`,
 		Version:           a.version,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return a.setUp(c) },
 	}

@@ -65,7 +65,7 @@ func TestCommandLine(t *testing.T) {
 		{"scale plan a --to x", ui.Usage, "--to \"x\": want a whole number\nkubectl fettle: for example: kubectl fettle scale plan a --to=3"},
 		{"scale plan a --to 3 --patience soon", ui.Usage, `--patience "soon": want a time such as 30s or 5m`},
 		{"uninstall --timeout 0s", ui.Usage, `--timeout "0s": want 1s to 168h`},
-		{"uninstall", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
+		{"uninstall", ui.Usage, "name a kubeconfig file with --kubeconfig, or set KUBECONFIG"},
 		{"schema --no", ui.Usage, "unknown flag: --no"},
 		{"schema nothing", ui.Usage, "kubectl fettle schema lists all kinds"},
 		{"operator --allow scripts", ui.Usage, `--allow "scripts": unknown word "scripts"; want `},
@@ -74,7 +74,7 @@ func TestCommandLine(t *testing.T) {
 		{"operator --adopt --lease 1s", ui.Usage, `--lease "1s": want 3s to 24h`},
 		{"operator --lease 1s", ui.Usage, `--lease "1s": want 3s to 24h`},
 		{"operator --machine-namespace ,", ui.Usage, "--machine-namespace: want comma-separated namespaces"},
-		{"operator", ui.Usage, "name one with --kubeconfig, or set KUBECONFIG"},
+		{"operator", ui.Usage, "name a kubeconfig file with --kubeconfig, or set KUBECONFIG"},
 		{"operator now", ui.Usage, `unexpected argument "now"`},
 		{"status --allow x", ui.Usage, `--allow "x": unknown word "x"; want `},
 		{"status", ui.Usage, "no cluster: KUBECONFIG names "},
@@ -91,12 +91,12 @@ func TestCommandLine(t *testing.T) {
 func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	for i, c := range []struct{ text, args, want string }{
-		{"", "", "no clusters and no contexts in it"},
+		{"", "", "it contains no clusters and no contexts"},
 		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", "", "no current context; choose one with --context: a"},
-		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `it has no context "b", but a`},
+		{"{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: c}}]}", " --context b", `context "b" not found; the kubeconfig's contexts: a`},
 		{"{current-context: a, clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: a, context: {cluster: d}}]}", "", `context "a" names cluster "d", which is not in the kubeconfig`},
 		{"{current-context: a, contexts: [{name: a, context: {user: u}}]}", "", `context "a" names no cluster`},
-		{"{current-context: a, clusters: [{name: c, cluster: {insecure-skip-tls-verify: true}}], contexts: [{name: a, context: {cluster: c}}]}", "", `cluster "c" has no server`},
+		{"{current-context: a, clusters: [{name: c, cluster: {insecure-skip-tls-verify: true}}], contexts: [{name: a, context: {cluster: c}}]}", "", `cluster "c" has no server address`},
 	} {
 		file := filepath.Join(dir, strings.Repeat("x", i+1))
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
@@ -121,7 +121,7 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 			t.Errorf("%q: exit code %d, said %q, want %q", named, code, &said, want)
 		}
 	}
-	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: no clusters") {
+	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it contains no clusters") {
 		t.Errorf("%d %q", code, said)
 	}
 }
@@ -183,7 +183,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	defer full.Close()
 	for _, words := range []string{"--help", "schema", "schema error", "check --help"} {
 		var said bytes.Buffer
-		if code := runUntil(t.Context(), "1.2.3", strings.Fields(words), full, &said); code != ui.Failed || !strings.Contains(said.String(), "the output could not be written") {
+		if code := runUntil(t.Context(), "1.2.3", strings.Fields(words), full, &said); code != ui.Failed || !strings.Contains(said.String(), "cannot write the output") {
 			t.Errorf("%s: exit code %d, said %q", words, code, &said)
 		}
 	}

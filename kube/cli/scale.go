@@ -49,12 +49,12 @@ type scaleOptions struct {
 
 func (o *scaleOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.to, "to", 0, fmt.Sprintf("total number of machines of the sets, at most %d unless scaling down", scale.MaxMachines))
-	f.BoolVar(&o.roll, "roll", false, "replace every machine, after an edit of the sets")
+	f.BoolVar(&o.roll, "roll", false, "replace every machine, for example after an edit of the machine sets")
 	f.IntVar(&o.batch, "batch", scale.MaxBatch, "maximum number of machines per batch")
-	f.IntVar(&o.qps, "qps", 5, "requests per second of the client that evicts pods")
-	f.IntVar(&o.burst, "burst", 10, "burst of that client, in requests")
-	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "extra time for a drain, and for machines to be deleted, such as 10m")
-	f.DurationVar(&o.join, "join-timeout", 0, "time limit for machines of a batch to join (default nodeStartupTimeout of their check, else 10m)")
+	f.IntVar(&o.qps, "qps", 5, "maximum rate of requests that evict pods, per second")
+	f.IntVar(&o.burst, "burst", 10, "maximum number of eviction requests at once, above the rate of --qps")
+	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "time limit for deleting machines, and extra time for each drain, such as 10m")
+	f.DurationVar(&o.join, "join-timeout", 0, "time limit for machines of a batch to join (default nodeStartupTimeout of their MachineHealthCheck, else 10m)")
 	cliutil.Between(f, "to", 0, 2_000_000_000, 3)
 	cliutil.Between(f, "batch", 1, scale.MaxBatch, scale.MaxBatch)
 	cliutil.Between(f, "qps", 1, 1000, 5)
@@ -84,14 +84,14 @@ func scalePlanCommand(a *app) *cobra.Command {
 changes nothing.
 
 Up: machines are added in batches, balanced over zones. Machines that have not joined
-count as unhealthy, so a batch stays within maxUnhealthy of MachineHealthChecks.
+count as unhealthy, so a batch stays within maxUnhealthy of the MachineHealthChecks.
 
 Down: machines that run no pods are removed first, then the others in batches. The plan
-shows the time of evictions and blocking disruption budgets. The last machines that run
-routers are never removed.
+shows how long evictions take, and which disruption budgets block them. The last
+machines that run routers are never removed.
 
---roll replaces every machine, as after an edit of a machine set: new ones are added, then
-as many old ones are removed.
+--roll replaces every machine, for example after an edit of a machine set. New machines
+are added, then as many old machines are removed.
 
 Exit code 4 if something blocks the plan, 1 if the result cannot be determined.`,
 		Args: cobra.MinimumNArgs(1),
@@ -117,7 +117,7 @@ func (a *app) scalePlan(ctx context.Context, sets []string, o scaleOptions, deta
 		return scaleExit(err, namespace, sets, o)
 	}
 	if len(p.Blocked) > 0 {
-		err = ui.Retry(ui.Refused, fmt.Errorf("the plan cannot be executed now: %s", strings.Join(p.Blocked, "\n")), "change this first")
+		err = ui.Retry(ui.Refused, fmt.Errorf("the plan cannot be executed now: %s", strings.Join(p.Blocked, "\n")), "remove these obstacles, then run the call again")
 	}
 	return a.show(ScalePlan{"fettle/scale-plan/v1", scaleHeadline(p), namespace, sets, *p}, err, func() { printScale(a.screen, p, details) })
 }
@@ -140,7 +140,7 @@ func scaleHeadline(p *scale.Plan) (h ui.Headline) {
 		line += ", time limits " + h.Value("timeout_s", float64(seconds), timeLimit(seconds)) + " in all"
 	}
 	if len(p.Blocked) > 0 {
-		line += "; in the way: " + h.Count("blocked", len(p.Blocked), "problem")
+		line += "; blocked by " + h.Count("blocked", len(p.Blocked), "problem")
 	}
 	h.Line("%s", line)
 	return h
@@ -202,7 +202,7 @@ func printScale(s *ui.Screen, p *scale.Plan, details bool) {
 		part(fmt.Sprintf("Machines removed in step %d, in this order", i+1), shown)
 	}
 	part("Worth knowing", p.Notes)
-	notShown(s, text.Count(len(p.Steps)-len(steps), "step"), text.CountPlural(uint64(hidden), "machine that goes", "machines that go"))
+	notShown(s, text.Count(len(p.Steps)-len(steps), "step"), text.CountPlural(uint64(hidden), "removed machine", "removed machines"))
 }
 
 // scaleExit sets the exit code of an error before any change, and adds what to do.
@@ -218,7 +218,7 @@ func scaleExit(err error, namespace string, sets []string, o scaleOptions) error
 	case errors.Is(err, scale.ErrNotServed):
 		return ui.Hinted(ui.Failed, err, "only OpenShift has machine sets; scale other clusters with the tool that creates their machines")
 	case errors.Is(err, scale.ErrNoMachines):
-		return ui.Hinted(ui.Failed, err, fmt.Sprintf("kubectl -n %s get machines.machine.openshift.io: their controller (the Deployment machine-api-controllers) makes them; without it only the number can be changed: kubectl -n %s scale machinesets.machine.openshift.io", namespace, namespace))
+		return ui.Hinted(ui.Failed, err, fmt.Sprintf("kubectl -n %s get machines.machine.openshift.io must list machines; the Deployment machine-api-controllers creates them; without it only the replicas can be changed: kubectl -n %s scale machinesets.machine.openshift.io", namespace, namespace))
 	case errors.Is(err, scale.ErrNames), errors.Is(err, scale.ErrTooMany):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, scale.ErrBlocked), errors.Is(err, scale.ErrBegun), errors.Is(err, scale.ErrRecord), errors.Is(err, scale.ErrLease):
@@ -239,7 +239,7 @@ func scaleEnd(ctx context.Context, err error, run *scale.Run, namespace string, 
 		if run.Changed {
 			code = ui.Partial
 		}
-		return ui.Hinted(code, err, "the next kubectl fettle scale execute of these sets reverts it")
+		return ui.Hinted(code, err, "the next kubectl fettle scale execute of these machine sets removes it")
 	case interrupted && run.Changed:
 		return ui.Hinted(ui.Partial, errors.New("interrupted: "+stands(run)), on)
 	case interrupted:
@@ -258,7 +258,7 @@ func shut(run *scale.Run) (text string) {
 	for _, n := range run.Shut {
 		why := "the next call for its machine set uncordons it"
 		if n.Goes {
-			why = "its machine goes"
+			why = "its machine is being removed"
 		}
 		text += fmt.Sprintf("; node %s is still cordoned by an earlier call (%s)", n.Name, why)
 	}
@@ -277,7 +277,7 @@ func stands(run *scale.Run) string {
 	}
 	var out []string
 	for _, set := range order {
-		out = append(out, fmt.Sprintf("machine set %s was asked for %s (%d before)", set, text.Count(to[set], "machine"), from[set]))
+		out = append(out, fmt.Sprintf("machine set %s was changed from %d to %s", set, from[set], text.Count(to[set], "machine")))
 	}
 	if len(out) == 0 {
 		return "the machines to replace are recorded on the machine sets, whose replicas are unchanged"

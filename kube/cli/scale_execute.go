@@ -38,24 +38,27 @@ func scaleExecuteCommand(a *app) *cobra.Command {
 	var o scaleOptions
 	c := &cobra.Command{
 		Use: "execute MACHINESET... (--to N | --roll)", Short: "Scale machine sets in batches, or replace all machines",
-		Long: `Scales machine sets by the plan, after asking. It waits until the machines of a batch are
-Ready before the next one. When scaling down, it drains the nodes of a batch through the
-eviction API, which respects disruption budgets, before it reduces the machine sets. It
-reports every half minute what it waits for. It stops at the first failed batch:
-requested machines stay, and the nodes of remaining machines are uncordoned.
+		Long: `Scales machine sets in the steps that scale plan shows, after asking. It waits until the
+machines of a batch are Ready before the next batch. When scaling down, it drains the
+nodes of a batch before it reduces the machine sets. The drain uses the eviction API,
+which respects disruption budgets. Every half minute the command reports what it waits
+for. It stops at the first failed batch: requested machines stay, and the nodes of
+remaining machines are uncordoned.
 
-After Ctrl-C or a kill, the same call continues from the state of the machine sets. While
-it runs, the operator remediates no machines, and no other process can scale.
+After Ctrl-C or a kill, the same call continues from the state of the machine sets.
+While the command runs, the operator remediates no machines, and no other process can
+scale.
 
-Exit code 4 if something blocks the plan or the answer was not yes, 7 if a part was done,
-75 if another process scales, 130 after Ctrl-C if the sets are unchanged.`,
+Exit code 4 if something blocks the plan or the answer was not yes, 7 if only a part was
+done. Exit code 75 if another process scales, 130 after Ctrl-C if the sets are
+unchanged.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, sets []string) error {
 			if err := o.check(c); err != nil {
 				return err
 			}
 			if o.afresh && !o.roll {
-				return ui.Without(errors.New("--restart is for --roll"), "--restart")
+				return ui.Without(errors.New("--restart needs --roll"), "--restart")
 			}
 			return a.scaleExecute(c.Context(), sets, o)
 		},
@@ -128,7 +131,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 	}
 	if err == nil || len(doc.Done) > 0 {
 		ui.PrintHeadline(a.screen, h)
-		ui.PrintLine(a.screen, "how the machines are:")
+		ui.PrintLine(a.screen, "to see the machines:")
 		ui.PrintCommand(a.screen, text.CommandLine(append([]string{"kubectl", "fettle", "health", "--namespace", namespace}, sets...)))
 	}
 	return err
@@ -164,7 +167,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 	if o.yes || len(p.Steps) == 0 {
 		return p, nil
 	}
-	return p, a.confirm(ctx, "Do this?")
+	return p, a.confirm(ctx, "Execute this plan?")
 }
 
 // scaleGo carries out the run while it holds the lease.
@@ -173,7 +176,7 @@ func (a *app) scaleGo(ctx context.Context, run *scale.Run, namespace string, set
 	host, _ := os.Hostname()
 	what := fmt.Sprintf("%s to %s", strings.Join(sets, ", "), text.Count(o.to, "machine"))
 	if o.roll {
-		what = strings.Join(sets, ", ") + ", all machines anew"
+		what = strings.Join(sets, ", ") + ", all machines replaced"
 	}
 	held, release, err := scale.Hold(ctx, live.API, namespace, fmt.Sprintf("%s/%d", host, os.Getpid()), what)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestScalePlan(t *testing.T) {
 	if s := strings.Join(got, ", "); s != "workers-b 1-3, workers-a 3-5, workers-b 3-5" {
 		t.Errorf("%s", s)
 	}
-	if p.Steps[0].Remediation[0] != "workers: 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open" {
+	if p.Steps[0].Remediation[0] != "workers: 40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is allowed" {
 		t.Errorf("%q", p.Steps[0].Remediation)
 	}
 	code, out, errs = run(t, "--kubeconfig", config, "scale", "execute", "workers-a", "--to", "3", "--yes", "--output", "json")
@@ -89,10 +89,10 @@ func TestScalePlan(t *testing.T) {
 	}{
 		{"scale plan workers-a workers-b --to 10", ui.Done, "1     workers-b    zone-b  1 to 3"},
 		{"scale plan workers-a workers-b --to 10", ui.Done, "4 machines to 10: 2 steps, time limits 20m in all\n"},
-		{"scale plan workers-b --to 0", ui.Refused, "; in the way: 1 problem\n"},
+		{"scale plan workers-b --to 0", ui.Refused, "; blocked by 1 problem\n"},
 		{"scale plan workers-a --to 2", ui.Done, "Machines removed in step 1, in this order\n- workers-a-0"},
 		{"scale plan workers-b --to 0", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
-		{"scale plan workers-c --to 2", ui.Usage, "there are workers-a, workers-b"},
+		{"scale plan workers-c --to 2", ui.Usage, "existing machine sets: workers-a, workers-b"},
 		{"scale plan workers-a workers-a --to 2", ui.Usage, "named twice"},
 		{"scale plan workers-a", ui.Usage, "want --to N (total machines of the sets) or --roll (replace all machines)"},
 		{"scale plan workers-a --to 2 --roll", ui.Usage, "want --to N (total machines of the sets) or --roll (replace all machines)"},
@@ -105,9 +105,9 @@ func TestScalePlan(t *testing.T) {
 		{"scale execute workers-a --to 4", ui.Refused, "cannot ask for confirmation: stdin is not a terminal; nothing changed"},
 		{"scale execute workers-a", ui.Usage, "want --to N (total machines of the sets) or --roll (replace all machines)"},
 		{"scale execute workers-a --to 4 --patience 0s --yes", ui.Usage, `--patience "0s": want 1s to 24h`},
-		{"scale execute workers-a --to 4 --restart --yes", ui.Usage, "--restart is for --roll"},
+		{"scale execute workers-a --to 4 --restart --yes", ui.Usage, "--restart needs --roll"},
 		{"scale execute workers-b --to 0 --yes", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
-		{"scale execute workers-c --to 4 --yes", ui.Usage, "there are workers-a, workers-b"},
+		{"scale execute workers-c --to 4 --yes", ui.Usage, "existing machine sets: workers-a, workers-b"},
 		{"scale execute workers-a --to 3 --yes", ui.Done, "nothing: 0 steps carried out, 3 machines"},
 		{"scale execute workers-a --to 4 --yes", ui.Failed, "the lease openshift-machine-api/fettle-scale"}, // this API server refuses all writes
 	} {

@@ -54,7 +54,7 @@ func TestScaleOfWhatIsNotKnown(t *testing.T) {
 		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing to do; not created yet: 1 machine\n"}},
 		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1: nothing to do\n", "already have 1 machine in total; nothing to do\n"}},
 		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing: 0 steps carried out, 1 machine\n"}},
-		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"machine set foo not found in openshift-machine-api; it has none\n"}},
+		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"machine set foo not found in openshift-machine-api; this namespace has no machine sets\n"}},
 		{machines(), "plan workers-a --to 4 --join-timeout 90s", ui.Done, []string{"1m30s"}},
 		{machines(), "plan workers-a --to 2 --patience 3m", ui.Done, []string{"  6m  "}},
 		{machines(), "plan workers-a --to 2 --patience 0s", ui.Usage, []string{`--patience "0s": want 1s to 24h`}},
@@ -134,12 +134,12 @@ func TestScaleIsInterrupted(t *testing.T) {
 	}
 	nodes.Items[0].Annotations = nil
 	code, text = interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", apiServer(t, kept))
-	if want := "interrupted; machine sets unchanged, no node left cordoned by this call; node workers-a-1 is still cordoned by an earlier call (its machine goes); node workers-a-2 is still cordoned by an earlier call (the next call for its machine set uncordons it)\n"; code != ui.Interrupted || !strings.Contains(text, want) {
+	if want := "interrupted; machine sets unchanged, no node left cordoned by this call; node workers-a-1 is still cordoned by an earlier call (its machine is being removed); node workers-a-2 is still cordoned by an earlier call (the next call for its machine set uncordons it)\n"; code != ui.Interrupted || !strings.Contains(text, want) {
 		t.Errorf("exit code %d:\n%swant %q", code, text, want)
 	}
 	stdin := os.Stdin
 	_, os.Stdin = root.Terminal(t)
-	code, text = interruptedAt(t, "Do this? [y/N]", "scale", "execute", "workers-a", "--to", "4", "--kubeconfig", apiServer(t, machines()))
+	code, text = interruptedAt(t, "Execute this plan? [y/N]", "scale", "execute", "workers-a", "--to", "4", "--kubeconfig", apiServer(t, machines()))
 	os.Stdin = stdin
 	if code != ui.Interrupted || !strings.Contains(text, "interrupted; machine sets unchanged, no node left cordoned by this call") {
 		t.Errorf("exit code %d:\n%s", code, text)
@@ -168,11 +168,11 @@ func TestScaleEnd(t *testing.T) {
 		hint string
 	}{
 		"interrupted, nothing changed": {ended, context.Canceled, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Interrupted, "interrupted; machine sets unchanged, no node left cordoned by this call", "run the same call to start again"},
-		"interrupted":                  {ended, context.Canceled, asked(), scaleOptions{}, ui.Partial, "interrupted: machine set a was asked for 6 machines (3 before), machine set b was asked for 2 machines (1 before); not reverted", "run the same call to continue"},
+		"interrupted":                  {ended, context.Canceled, asked(), scaleOptions{}, ui.Partial, "interrupted: machine set a was changed from 3 to 6 machines, machine set b was changed from 1 to 2 machines; not reverted", "run the same call to continue"},
 		"interrupted, a roll":          {ended, context.Canceled, noted, scaleOptions{}, ui.Partial, "interrupted: the machines to replace are recorded", "run the same call to continue"},
-		"not given back":               {ended, errors.Join(context.Canceled, scale.ErrLeft), scale.New(nil, scale.Options{}), scaleOptions{}, ui.Incomplete, "it could not be restored", "the next kubectl fettle scale execute of these sets reverts it"},
-		"not given back, and changed":  {t.Context(), scale.ErrLeft, asked(), scaleOptions{}, ui.Partial, "it could not be restored", "the next kubectl fettle scale execute of these sets reverts it"},
-		"not come":                     {t.Context(), not, asked(), scaleOptions{}, ui.Partial, "after 1m0s: machine a-7 of machine set a has no node (phase Provisioning); machine set a was asked for 6", "see kubectl -n fleet describe machines.machine.openshift.io a-7 for why it has not joined; to give up the missing machines: kubectl fettle scale execute a b -n fleet --to 5;"},
+		"not given back":               {ended, errors.Join(context.Canceled, scale.ErrLeft), scale.New(nil, scale.Options{}), scaleOptions{}, ui.Incomplete, "could not be removed", "the next kubectl fettle scale execute of these machine sets removes it"},
+		"not given back, and changed":  {t.Context(), scale.ErrLeft, asked(), scaleOptions{}, ui.Partial, "could not be removed", "the next kubectl fettle scale execute of these machine sets removes it"},
+		"not come":                     {t.Context(), not, asked(), scaleOptions{}, ui.Partial, "after 1m0s: machine a-7 of machine set a has no node (phase Provisioning); machine set a was changed from 3 to 6", "see kubectl -n fleet describe machines.machine.openshift.io a-7 for why it has not joined; to give up the missing machines: kubectl fettle scale execute a b -n fleet --to 5;"},
 		"not come, a roll":             {t.Context(), not, asked(), scaleOptions{roll: true}, ui.Partial, "after 1m0s", "; the same call first reverts this and then continues"},
 		"a lease that is none":         {t.Context(), scale.ErrLease, scale.New(nil, scale.Options{}), scaleOptions{}, ui.Refused, "lease", ""},
 	} {

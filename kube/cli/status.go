@@ -33,17 +33,19 @@ func statusCommand(a *app) *cobra.Command {
 	var file string
 	var details bool
 	c := &cobra.Command{
-		Use: "status [NODE]...", Short: "Show the wanted and the active profile of each node",
+		Use: "status [NODE]...", Short: "Show the requested and the active profile of each node",
 		Long: `Shows the requested and the active profile of each node, the rule that chose it, and
-values that are not in force. For named nodes it also shows the last switches, from the
-node's journal. If an agent is not running, its last report is shown, and the node does
-not count as ok. If the operator has not reported a rule, this program evaluates it;
---allow and --pod-labels must then be those of the operator.
+values that are not in force. For named nodes it also shows the last switches of
+profiles, from the node's journal.
+
+If the agent of a node is not running, the agent's last report is shown, and the node
+does not count as ok. If the operator has not reported the rule of a node, this program
+evaluates the rules itself. Then give --allow and --pod-labels the operator's values.
 
 With --file it adds the Tuned objects of FILE (- for standard input) and shows which
-profile each node would get. They replace the cluster's objects of the same name. Nothing
-is changed. Exit code 4 if an object of FILE is invalid, or leaves a node without its
-profile.`,
+profile each node would get. An object of FILE replaces the cluster's object of the same
+name. Nothing is changed. Exit code 4 if an object of FILE is invalid, or if a node
+would not get the profile of its rule.`,
 		RunE: a.reading(func(ctx context.Context, names []string) error {
 			if file != "" {
 				return a.statusOfFile(ctx, d, file, names)

@@ -135,7 +135,7 @@ func (p *TunedPreview) headline() (h ui.Headline) {
 	}
 	line := fmt.Sprintf("%s: %s would get another profile", h.Count("nodes", len(p.Nodes), "node"), h.Count("nodes_changed", p.Changed, ""))
 	if held > 0 {
-		line += fmt.Sprintf(", %s would be held without the profile of its rule", h.Count("nodes_held", held, ""))
+		line += fmt.Sprintf(", %s would not get the profile of its rule", h.Count("nodes_held", held, ""))
 	}
 	h.Line("%s", line)
 	if invalid > 0 {

@@ -81,12 +81,12 @@ func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 // printNext prints the command that explains the first node that is not ok.
 func (a *app) printNext(d *nodestatus.Document, nodes []nodestatus.Node, named bool) {
 	if slices.ContainsFunc(nodes, func(n nodestatus.Node) bool { return n.Absent() != "" }) {
-		ui.Heading(a.screen, "Without an agent a node shows its last report. Why the agent is missing:")
+		ui.Heading(a.screen, "Nodes without a running agent show their last report. To find out why the agent is missing:")
 		ui.PrintCommand(a.screen, fmt.Sprintf("kubectl -n %s get daemonset,pods -l %s -o wide", d.Namespace, labels.Set(nodestatus.AgentSelector)))
 		return
 	}
 	if len(nodes) > 0 && nodes[0].Standing != nodestatus.OK && !named {
-		ui.Heading(a.screen, "Its values and last switches:")
+		ui.Heading(a.screen, "To see the values and last switches of one node:")
 		ui.PrintCommand(a.screen, "kubectl fettle status "+text.Quote(nodes[0].Node))
 	}
 }

@@ -107,7 +107,7 @@ Warnings
 ! Tuned default is not valid: profile bad, line 1: expected a [section] before "x"
 ! Profile n3: node not found
 
-Its values and last switches:
+To see the values and last switches of one node:
     kubectl fettle status n1
 `
 	if code != ui.Done || out != want || errs != "" {
@@ -152,7 +152,7 @@ n1    2026-11-21 09:00:00Z  p     p (its content has changed)  agent of node n1 
 	if _, out, _ := status(); !strings.Contains(out, "- Tuned b: recommend[0]: profile gone, included by q, is in no Tuned object and not built in; the node must have it\n") || strings.Contains(out, "not valid") {
 		t.Errorf("no warning about a valid object:\n%s", out)
 	}
-	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0], for profile q, also matches, with the same priority 7: Tuned a") {
+	if code, out, _ := status(); code != ui.Done || !strings.Contains(out, "! node n1, n2: Tuned b, recommend[0] (profile q) also matches, with the same priority 7; Tuned a") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	const nowhere = "/apis/tuned.openshift.io/v1/namespaces/nowhere/"
@@ -211,7 +211,7 @@ Warnings
 ! node n2: its agent is not running: pod agent-n2 is not Ready since 2026-11-21T10:00:00Z: no answer
 ! node n3, n4: its agent has no pod
 
-Without an agent a node shows its last report. Why the agent is missing:
+Nodes without a running agent show their last report. To find out why the agent is missing:
     kubectl -n openshift-cluster-node-tuning-operator get daemonset,pods -l app.kubernetes.io/name=fettle-agent -o wide
 `
 	if code, out, errs := status(kubeconfig); code != ui.Done || out != want || errs != "" {

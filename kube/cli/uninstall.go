@@ -34,15 +34,17 @@ func uninstallCommand(a *app) *cobra.Command {
 	var o uninstallOptions
 	c := &cobra.Command{
 		Use: "uninstall", Short: "Restore all nodes before fettle is deleted",
-		Long: `Restores all nodes that fettle has changed, after asking. Values of profiles are restored
-at once. Kubelets are restored within maxUnavailable of their pools, with drains where
-needed. It waits until the last node is done. After that it is safe to run:
+		Long: `Restores all nodes that fettle has changed, after asking. Values of profiles are
+restored at once. Kubelets are restored within maxUnavailable of their pools, with
+drains where needed. The command waits until the last node is restored. Then delete
+fettle:
 
     kubectl delete -k kube/deploy
 
-It sets managementState of the Tuned object default and of all KubeletPools to Removed;
-KubeletConfig objects stay unchanged. After Ctrl-C the nodes are still being restored; run
-the same call to wait again. With managementState Managed they get their settings again.
+The command sets managementState to Removed in the Tuned object default and in all
+KubeletPools. KubeletConfig objects stay unchanged. After Ctrl-C the operator and the
+agents continue to restore the nodes; run the same call to wait again. To cancel, set
+managementState to Managed: the nodes get their settings again.
 
 Exit code 1 if a node failed or the time is over, 4 if something blocks the removal or
 the answer was not yes.`,
@@ -86,7 +88,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	}
 	if err == nil && doc.State == operator.Done {
 		ui.PrintHeadline(a.screen, h)
-		ui.PrintLine(a.screen, "now delete what was applied, or your overlay:")
+		ui.PrintLine(a.screen, "now delete the applied manifests, or your overlay:")
 		ui.PrintCommand(a.screen, "kubectl delete -k kube/deploy")
 	}
 	return err

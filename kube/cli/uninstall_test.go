@@ -49,7 +49,7 @@ workers      1      10%
 
 	answers[fettle+"/kubeletpools"] = `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"paused":true}}]}`
 	code, out, errs = uninstall("--yes", "--output", "json")
-	if code != ui.Refused || !strings.Contains(out, `"state": "stopped"`) || !strings.Contains(out+errs, "nothing changed: pool workers is paused: kubectl patch kubeletpool workers") {
+	if code != ui.Refused || !strings.Contains(out, `"state": "stopped"`) || !strings.Contains(out+errs, "nothing changed: pool workers is paused; to resume: kubectl patch kubeletpool workers") {
 		t.Errorf("exit code %d, said %q, printed\n%s", code, errs, out)
 	}
 	valid(t, "uninstall", []byte(out))

@@ -203,7 +203,7 @@ func (s *Server) get(ctx context.Context, over http.RoundTripper, path string, i
 		return nil
 	}
 	if err := json.Unmarshal(a.Body, into); err != nil {
-		return fmt.Errorf("%s%s does not answer as an API server does: %w", s.Base(), path, err)
+		return fmt.Errorf("%s%s: the answer does not look like an API server's: %w", s.Base(), path, err)
 	}
 	return nil
 }

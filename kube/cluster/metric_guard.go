@@ -114,7 +114,7 @@ func (g *guard) ask(ctx context.Context, header, path string) (status int, err e
 func (g *guard) review(ctx context.Context, token, path string) (int, error) {
 	who, err := g.tokens.Create(ctx, &authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("token review: %w", err)
+		return 0, fmt.Errorf("cannot review the client's token: %w", err)
 	}
 	if !who.Status.Authenticated {
 		return http.StatusUnauthorized, nil
@@ -129,7 +129,7 @@ func (g *guard) review(ctx context.Context, token, path string) (int, error) {
 	}
 	may, err := g.access.Create(ctx, question, metav1.CreateOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("access review: %w", err)
+		return 0, fmt.Errorf("cannot review the client's access: %w", err)
 	}
 	if !may.Status.Allowed {
 		return http.StatusForbidden, nil

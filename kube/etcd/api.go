@@ -154,7 +154,7 @@ func read[T any](m *Member, method string, text []byte, err error, parse func([]
 	}
 	v, err := parse(text)
 	if err != nil {
-		return none, fmt.Errorf("the answer of %s%s: %w", m.URL, method, err)
+		return none, fmt.Errorf("invalid answer of %s%s: %w", m.URL, method, err)
 	}
 	return v, nil
 }
@@ -189,7 +189,7 @@ func (m *Member) Health(ctx context.Context) (well bool, reason string, err erro
 	}
 	well, reason, err = parseHealth(text)
 	if err != nil {
-		err = fmt.Errorf("the answer of %s/health: %w", m.URL, err)
+		err = fmt.Errorf("invalid answer of %s/health: %w", m.URL, err)
 	}
 	return well, reason, err
 }

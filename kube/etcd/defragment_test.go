@@ -157,15 +157,15 @@ func TestStopped(t *testing.T) {
 func TestOpen(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379": "", "https://10.0.0.1:2379/": "",
-		"10.0.0.1:2379": "is not a member address", "https://10.0.0.1": "is not a member address", "ftp://10.0.0.1:1": "is not a member address", "https://a:1/v3": "want only host and port",
-		"https://u:p@a:1": "want only host and port", "https://a:1?x": "want only host and port", "https://:2379": "is not a member address",
+		"10.0.0.1:2379": "is not a member address", "https://10.0.0.1": "is not a member address", "ftp://10.0.0.1:1": "is not a member address", "https://a:1/v3": "want only scheme, host and port",
+		"https://u:p@a:1": "want only scheme, host and port", "https://a:1?x": "want only scheme, host and port", "https://:2379": "is not a member address",
 	} {
 		_, err := Open([]string{url}, Access{})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
-	for want, a := range map[string]Access{"give both certificate and key": {Cert: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
+	for want, a := range map[string]Access{"want both a client certificate and its key": {Cert: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
 		if _, err := Open([]string{"https://a:1"}, a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

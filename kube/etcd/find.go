@@ -47,11 +47,11 @@ func (f *Found) Unasked(option string) string {
 		case f.Unread != nil:
 			why = fmt.Sprintf(" (%v)", f.Unread)
 		case len(f.Without) > 0:
-			why = " (" + strings.Join(f.Without, ", ") + ": no address that another machine could use)"
+			why = " (" + strings.Join(f.Without, ", ") + ": no address that other machines can use)"
 		}
-		return "members not found in this cluster" + why + ": " + option + " with their addresses, and " + certificates + " of a client"
+		return "no etcd members found in this cluster" + why + "; name their addresses with " + option + ", and the files of a client certificate with " + certificates
 	}
-	text := "its members are at " + strings.Join(f.Endpoints, ", ") + " (" + f.From + ") and require a client certificate: " + certificates
+	text := "the etcd members " + strings.Join(f.Endpoints, ", ") + " (found in " + f.From + ") require a client certificate; name its files with " + certificates
 	if f.Files != "" {
 		text += "; " + f.Files
 	}
@@ -155,7 +155,7 @@ func (f *Found) nodes(ctx context.Context, s *cluster.Server) error {
 		for _, program := range []string{"k3s", "rke2"} {
 			if address := n.Metadata.Annotations["etcd."+program+".cattle.io/node-address"]; address != "" {
 				f.addAll("https://" + net.JoinHostPort(address, "2379"))
-				f.From = "nodes, as " + program + " notes it"
+				f.From = "node annotations by " + program
 				f.Files = fmt.Sprintf("on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/%s/server/tls/etcd", program)
 			}
 		}

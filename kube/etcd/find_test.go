@@ -75,9 +75,9 @@ func TestMembers(t *testing.T) {
 		"outside": {map[string]string{servers: pod("kube-apiserver-a", "", "", strings.Replace(server, "https://127.0.0.1:2379", "https://10.0.0.9:2379,https://etcd.example.com:4001", 1))},
 			Found{Endpoints: []string{"https://10.0.0.9:2379", "https://etcd.example.com:4001"}, From: "--etcd-servers of the API server", Files: "on a node of the control plane they are /pki/etcd/ca.crt, /pki/c.crt and /pki/c.key"}},
 		"k3s": {map[string]string{nodes: node("s1", "etcd.k3s.cattle.io/node-address", "10.0.0.1") + "," + node("s2", "etcd.k3s.cattle.io/node-address", "fd00::2") + "," + node("s3", "other", "10.0.0.3")},
-			Found{Endpoints: []string{"https://10.0.0.1:2379", "https://[fd00::2]:2379"}, From: "nodes, as k3s notes it", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/k3s/server/tls/etcd"}},
+			Found{Endpoints: []string{"https://10.0.0.1:2379", "https://[fd00::2]:2379"}, From: "node annotations by k3s", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/k3s/server/tls/etcd"}},
 		"RKE2, whose pods have a file": {map[string]string{kubeadm: pod("etcd-a", "", "10.0.0.1", "etcd", "--config-file=/x"), servers: pod("kube-apiserver-a", "", "", server), nodes: node("s1", "etcd.rke2.cattle.io/node-address", "10.0.0.1")},
-			Found{Endpoints: []string{"https://10.0.0.1:2379"}, From: "nodes, as rke2 notes it", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/rke2/server/tls/etcd"}},
+			Found{Endpoints: []string{"https://10.0.0.1:2379"}, From: "node annotations by rke2", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/rke2/server/tls/etcd"}},
 		"nowhere":       {nil, Found{}},
 		"loopback only": {map[string]string{kubeadm: pod("etcd-a", "http://127.0.0.1:2379,http://localhost:2379,http://[::1]:2379,http://0.0.0.0:2379,unixs://x:0,http://u:p@10.0.0.1:2379", "", "etcd")}, Found{Without: []string{"etcd-a"}}},
 	} {
@@ -99,10 +99,10 @@ func TestUnasked(t *testing.T) {
 	}
 	const certificates = "--etcd-cacert, --etcd-cert and --etcd-key"
 	for want, f := range map[string]*Found{
-		"members not found in this cluster: --to with their addresses, and " + certificates + " of a client":                                                                             {},
-		"members not found in this cluster (the API server answers 403: pods is forbidden): --to with their addresses, and " + certificates + " of a client":                             refused,
-		"members not found in this cluster (etcd-a: no address that another machine could use): --to with their addresses, and " + certificates + " of a client":                         {Without: []string{"etcd-a"}},
-		"its members are at https://a:1, https://b:1 (pods of x) and require a client certificate: " + certificates + "; on a node of the control plane they are /ca, /crt and /the.key": {Endpoints: []string{"https://a:1", "https://b:1"}, From: "pods of x", Files: "on a node of the control plane they are /ca, /crt and /the.key"},
+		"no etcd members found in this cluster; name their addresses with --to, and the files of a client certificate with " + certificates:                                                                     {},
+		"no etcd members found in this cluster (the API server answers 403: pods is forbidden); name their addresses with --to, and the files of a client certificate with " + certificates:                     refused,
+		"no etcd members found in this cluster (etcd-a: no address that other machines can use); name their addresses with --to, and the files of a client certificate with " + certificates:                    {Without: []string{"etcd-a"}},
+		"the etcd members https://a:1, https://b:1 (found in pods of x) require a client certificate; name its files with " + certificates + "; on a node of the control plane they are /ca, /crt and /the.key": {Endpoints: []string{"https://a:1", "https://b:1"}, From: "pods of x", Files: "on a node of the control plane they are /ca, /crt and /the.key"},
 	} {
 		if got := f.Unasked("--to"); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

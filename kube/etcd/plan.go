@@ -208,7 +208,7 @@ func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 	}
 	for _, m := range members {
 		if x := s.status[m.URL]; x.Applied < index {
-			return fmt.Errorf("%s has applied %d entries of %d", m.URL, x.Applied, index)
+			return fmt.Errorf("%s has applied only %d of %d log entries", m.URL, x.Applied, index)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
 				r.Fault(key, "%q is given twice", key.Value)
 			case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
 			case key.Value != "items":
-				r.Fault(key, "a list has no %q", key.Value)
+				r.Fault(key, "%q is not a field of a list; want items", key.Value)
 			case value.Kind != yaml.SequenceNode:
 				r.Fault(value, "items: want a list, found %s", strict.Found(value))
 			default:

@@ -29,7 +29,7 @@ const maxText = 1 << 20
 // Parse parses fields from YAML or JSON. A duplicate field is an error.
 func Parse(text []byte) (Fields, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("the text has %d bytes; at most %d allowed", len(text), maxText)
+		return nil, fmt.Errorf("%d bytes are too many; at most %d allowed", len(text), maxText)
 	}
 	b, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {

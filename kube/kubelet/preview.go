@@ -138,7 +138,7 @@ func Of(c Cluster) Plan {
 		}
 		switch {
 		case pool.Removed:
-			out.Notes = append(out.Notes, "its managementState is Removed: its nodes are restored and ignore KubeletConfig objects")
+			out.Notes = append(out.Notes, "the pool's managementState is Removed: its nodes are restored and ignore KubeletConfig objects")
 		case err != nil:
 			out.Refused = err.Error()
 		default:
@@ -241,7 +241,7 @@ func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, bac
 		p.Class = Nothing.String()
 		return p, nil
 	default:
-		p.Class, p.Unread, p.Problem = Unknown, true, "its kubelet's configuration is not readable: "+n.Unread
+		p.Class, p.Unread, p.Problem = Unknown, true, "cannot read its kubelet's configuration: "+n.Unread
 		return p, nil
 	}
 	then := Merge(n.Runs, want.Fields)

@@ -86,7 +86,7 @@ func TestOf(t *testing.T) {
 2 false n2 restart moves 0
 3 false n10 restart moves 0
 0 false n4 restart moves 0: it was cordoned by another user
-0 false n5 unknown moves 0: its kubelet's configuration is not readable: no answer
+0 false n5 unknown moves 0: cannot read its kubelet's configuration: no answer
 0 false n6 restart moves 0: 21 pods run on the node, but the new limit is 20 (maxPods 20, podsPerCore unset); move pods away first, or raise the limit
 `},
 		{"drain", previewCluster(t, "{cpuManagerPolicy: static}", node("n1", "{kubeReserved: {cpu: 500m}}", pod("a", "ReplicaSet"), pod("b", "DaemonSet")), node("n2", "{kubeReserved: {cpu: 500m}}", pod("bare", "")), node("n3", "{}")), `1 true n1 drain and restart moves 1
@@ -217,7 +217,7 @@ func TestUnread(t *testing.T) {
 	in := previewCluster(t, "{maxPods: 20}", told(t, "n1", "", `{"maxPods": 20}`, Settled), changing, broken)
 	const want = `0 false n1 nothing moves 0
 0 false n2 unknown moves 0: it is changing
-0 false n3 unknown moves 0: its kubelet's configuration is not readable: no answer
+0 false n3 unknown moves 0: cannot read its kubelet's configuration: no answer
 `
 	if got := lines(t, Of(in)); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

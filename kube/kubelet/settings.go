@@ -42,21 +42,21 @@ type setting struct {
 
 // settings are all supported settings.
 var settings = []setting{
-	{"maxPods", Restart, whole(1), "pods that the node takes"},
+	{"maxPods", Restart, whole(1), "maximum number of pods on the node"},
 	{"podsPerCore", Restart, whole(0), "pods for each CPU, up to maxPods; 0 means no such limit"},
-	{"kubeAPIQPS", Restart, whole(1), "requests to the API server in a second"},
-	{"kubeAPIBurst", Restart, whole(1), "requests to the API server at once"},
+	{"kubeAPIQPS", Restart, whole(1), "maximum rate of requests to the API server, per second"},
+	{"kubeAPIBurst", Restart, whole(1), "maximum burst of requests to the API server"},
 	{"cpuManagerPolicy", Drain, words("none", "static"), "static gives whole CPUs to Guaranteed pods that ask for them"},
 	{"cpuManagerPolicyOptions", Drain, texts, "options of the policy static"},
-	{"cpuManagerReconcilePeriod", Restart, period, "how often the CPUs of containers are looked at"},
+	{"cpuManagerReconcilePeriod", Restart, period, "how often the CPUs of containers are checked"},
 	{"topologyManagerPolicy", Drain, words("none", "best-effort", "restricted", "single-numa-node"), "how CPUs, memory and devices of a pod are aligned"},
-	{"topologyManagerScope", Drain, words("container", "pod"), "what is aligned as one"},
+	{"topologyManagerScope", Drain, words("container", "pod"), "whether resources are aligned per container or per pod"},
 	{"topologyManagerPolicyOptions", Drain, texts, "options of the topology manager"},
 	{"memoryManagerPolicy", Drain, words("None", "Static"), "Static keeps the memory of Guaranteed pods on NUMA nodes"},
-	{"reservedSystemCPUs", Drain, cpuList, "CPUs that no Guaranteed pod gets for itself"},
-	{"kubeReserved", Drain, amounts, "what is kept for the kubelet and the container runtime"},
-	{"systemReserved", Drain, amounts, "what is kept for the rest of the system"},
-	{"reservedMemory", Drain, reservations, "memory kept by NUMA node, for the memory manager"},
+	{"reservedSystemCPUs", Drain, cpuList, "CPUs that no Guaranteed pod gets for exclusive use"},
+	{"kubeReserved", Drain, amounts, "resources reserved for the kubelet and the container runtime"},
+	{"systemReserved", Drain, amounts, "resources reserved for the rest of the system"},
+	{"reservedMemory", Drain, reservations, "memory reserved on each NUMA node, for the memory manager"},
 }
 
 // Names returns the supported settings.

@@ -130,7 +130,7 @@ func (c *Cluster) Resume(ctx context.Context, id string, o Options) (*Result, er
 		return nil, err
 	}
 	if state.Phase == loadrun.Undoing || state.Phase == loadrun.Undone {
-		return nil, errors.Join(refuse("run the file anew", "run %s has been undone, or its undo has started", id), j.Close())
+		return nil, errors.Join(refuse("start a new run of the load file", "run %s has been undone, or its undo has started", id), j.Close())
 	}
 	o.InFlight, o.Rate = cmp.Or(o.InFlight, r.InFlight), cmp.Or(o.Rate, r.Rate)
 	out, err := c.drive(ctx, r, p, j, state, o)
@@ -155,7 +155,7 @@ func (c *Cluster) open(ctx context.Context, id string) (*loadrun.StoredRun, *pla
 		return fail(err)
 	}
 	if cluster != state.Header.Cluster {
-		return fail(refuse("name its kubeconfig or context", "run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
+		return fail(refuse("select that cluster with --kubeconfig or --context", "run %s was made on another cluster (%s), not on %s", id, state.Header.Server, c.Server.Base()))
 	}
 	p, err := plan.Compile(ctx, r.Load, id, r.Kinds)
 	if err != nil {
@@ -182,7 +182,7 @@ func (c *Cluster) drive(ctx context.Context, r *loadrun.StoredRun, p *plan.Plan,
 	}
 	d.InFlight, d.Rate = cmp.Or(d.InFlight, r.Load.InFlight), cmp.Or(d.Rate, r.Load.Rate)
 	var before *loadrun.Sample
-	blind := errors.New("not recorded in a phase of an experiment")
+	blind := errors.New("not recorded with --for-prove")
 	if !r.Visit {
 		before, blind = loadrun.Scrape(ctx, c.Server)
 	}

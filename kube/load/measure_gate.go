@@ -85,7 +85,7 @@ func (m *Meter) Judge(gates []*Gate, out *run.DriveOutcome) []Measured {
 		}
 		// Whole-second durations may be off by one second: a verdict that depends on it is unknown.
 		last := &all[len(all)-1]
-		last.Text += " (to a second: the API's timestamps of pods are whole seconds)"
+		last.Text += " (accurate to one second, because pod timestamps in the API are whole seconds)"
 		x.shift = -nearlySecond
 		least := g.gate.Judge(x)
 		x.shift = nearlySecond

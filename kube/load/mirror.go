@@ -82,13 +82,13 @@ var sources = []source{
 	{path: "/api/v1/replicationcontrollers", kind: "ReplicationController", strip: workload("ReplicationController")},
 	{path: "/apis/batch/v1/cronjobs", kind: "CronJob", strip: cronJob},
 	{path: "/api/v1/pods", kind: "Pod", strip: mirrorPod},
-	{path: "/apis/batch/v1/jobs", kind: "Job", why: "it would not end: what it does is not mirrored"},
-	{path: "/api/v1/persistentvolumeclaims", kind: "PersistentVolumeClaim", why: "it would take storage"},
-	{path: "/apis/networking.k8s.io/v1/ingresses", kind: "Ingress", why: "it would take names that clients ask for"},
-	{path: "/apis/networking.k8s.io/v1/networkpolicies", kind: "NetworkPolicy", why: "without its selectors it means something else"},
-	{path: "/apis/rbac.authorization.k8s.io/v1/rolebindings", kind: "RoleBinding", why: "it would give rights"},
-	{path: "/apis/autoscaling/v2/horizontalpodautoscalers", kind: "HorizontalPodAutoscaler", why: "it follows a use that is not mirrored"},
-	{path: "/apis/policy/v1/poddisruptionbudgets", kind: "PodDisruptionBudget", why: "without its selector it protects nothing"},
+	{path: "/apis/batch/v1/jobs", kind: "Job", why: "its work is not mirrored, so it would never end"},
+	{path: "/api/v1/persistentvolumeclaims", kind: "PersistentVolumeClaim", why: "it would use storage"},
+	{path: "/apis/networking.k8s.io/v1/ingresses", kind: "Ingress", why: "it would take over host names that clients use"},
+	{path: "/apis/networking.k8s.io/v1/networkpolicies", kind: "NetworkPolicy", why: "its selectors are not mirrored, so it would select other pods"},
+	{path: "/apis/rbac.authorization.k8s.io/v1/rolebindings", kind: "RoleBinding", why: "it would grant permissions"},
+	{path: "/apis/autoscaling/v2/horizontalpodautoscalers", kind: "HorizontalPodAutoscaler", why: "it follows resource usage, which is not mirrored"},
+	{path: "/apis/policy/v1/poddisruptionbudgets", kind: "PodDisruptionBudget", why: "its selector is not mirrored, so it would protect nothing"},
 }
 
 // system reports whether a namespace belongs to the cluster's own software.
@@ -144,7 +144,7 @@ func ReadWorkloads(ctx context.Context, server *cluster.Server, o MirrorOptions)
 func (r *reading) namespaces(ctx context.Context) error {
 	for _, name := range r.Namespaces {
 		if _, err := r.server.Metadata(ctx, 0, "/api/v1/namespaces/"+url.PathEscape(name)); err != nil {
-			return fmt.Errorf("the namespace %s: %w", name, err)
+			return fmt.Errorf("cannot read namespace %s: %w", name, err)
 		}
 		r.alike[name] = map[string]int{}
 	}
@@ -227,7 +227,7 @@ func (r *reading) take(s *source, resource string, item json.RawMessage) error {
 	case in == nil, len(m.OwnerReferences) > 0, m.DeletionTimestamp != "", plan.ToAll(resource, m.Name, m.Annotations):
 		return nil // in another namespace, or created by a controller there too
 	case m.Labels[plan.RunLabel] != "":
-		r.left[Left{Kind: s.kind, Why: "a cluster load has made it"}]++
+		r.left[Left{Kind: s.kind, Why: "created by a cluster load"}]++
 		return nil
 	case s.strip == nil:
 		r.left[Left{Kind: s.kind, Why: s.why}]++

@@ -44,9 +44,9 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		uid, is := there[name]
 		if is && how == plan.Fail {
 			if by, err := c.Store.Owns(cluster, map[string]bool{uid: true}); err == nil && by[uid] != "" {
-				return refuse("kubectl fettle load undo "+by[uid]+" removes its objects; ifexists: delete does so first", "namespace %s of run %s already exists; nothing created", name, by[uid])
+				return refuse("remove that run with kubectl fettle load undo "+by[uid]+", or set ifexists: delete to remove it before each run", "namespace %s of run %s already exists; nothing created", name, by[uid])
 			}
-			return refuse("set ifexists: reuse to use it and keep its content", "namespace %s already exists; nothing created", name)
+			return refuse("set ifexists: reuse to use the namespace and keep its content", "namespace %s already exists; nothing created", name)
 		}
 		if is {
 			uids[uid] = true
@@ -67,7 +67,7 @@ func (c *Cluster) preflight(ctx context.Context, p *plan.Plan, cluster string) e
 		}
 		run := by[uid]
 		if run == "" {
-			return refuse("delete it yourself, or set ifexists: reuse", "namespace %s exists and was not created by fettle, so ifexists: delete does not delete it; nothing created", name)
+			return refuse("delete the namespace yourself, or set ifexists: reuse", "namespace %s exists and was not created by fettle, so ifexists: delete does not delete it; nothing created", name)
 		}
 		runs[run] = true
 	}

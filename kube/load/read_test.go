@@ -12,7 +12,7 @@ func TestReadText(t *testing.T) {
 		"hello":                           `standard input:1: want the top-level key ClusterLoader (with projects) or jobs (kube-burner), found "hello"`,
 		"# a list\n- a":                   "standard input:2: want the top-level key ClusterLoader (with projects) or jobs (kube-burner), found a list",
 		"kind: Pod":                       ": want the top-level key ClusterLoader (with projects) or jobs (kube-burner)",
-		"jobs: [{name: a}]\nqps: 5":       `standard input:2: unknown field "qps": it belongs below jobs[]`,
+		"jobs: [{name: a}]\nqps: 5":       `standard input:2: unknown field "qps": this field belongs below jobs[]`,
 		"ClusterLoader: 5":                "standard input:1: ClusterLoader: want fields, found 5 (int)",
 		"{\"ClusterLoader\": {\"a\": 1}}": `standard input:1: ClusterLoader: unknown field "a"`,
 	} {

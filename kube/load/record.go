@@ -177,7 +177,7 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	if shapes {
 		c.Differing = slices.Insert(c.Differing, 0, prove.Difference{Name: "load", A: first.Shape.String(), B: second.Shape.String()})
 	}
-	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs started %v apart, so any other change of the cluster in between counts too; the intervals cover only the scatter within each run, and are rather too narrow. For a proof use fettle prove with kubectl fettle load run --for-prove, which alternates both sides",
+	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs started %v apart, and other changes of the cluster in between affect the result. The intervals cover only the variation within each run, so they are too narrow. For a proof use fettle prove with kubectl fettle load run --for-prove, which alternates both sides",
 		b.Began.Sub(a.Began).Abs().Round(time.Second))
 	c.Summarize()
 	return c, nil

@@ -46,7 +46,7 @@ func (c *Cluster) Unloaded(ctx context.Context, id string, why error) error {
 			return err
 		}
 		if cluster != h.Cluster {
-			return refuse("name its kubeconfig or context", "%w; it was made on another cluster (%s), not on %s", why, h.Server, c.Server.Base())
+			return refuse("select that cluster with --kubeconfig or --context", "%w; it was made on another cluster (%s), not on %s", why, h.Server, c.Server.Base())
 		}
 	}
 	x, unseen, err := run.Everywhere(ctx, c.Server, id)

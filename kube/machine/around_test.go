@@ -145,7 +145,7 @@ func TestRead(t *testing.T) {
 	if len(f.ClusterAPI) != 1 || f.ClusterAPI[0] != (Explained{"fleet", "chk", "it remediates while at most 0 of 1 machine are unhealthy"}) {
 		t.Errorf("%+v", f.ClusterAPI)
 	}
-	want := []string{"a roll-out of the kubelet's settings runs in pool workers: 1 of 3 nodes has them, n2 is changing", "an upgrade of the cluster to 4.16.3 runs (ClusterVersion, condition Progressing)", "machine sets are being scaled by host/1"}
+	want := []string{"a rollout of kubelet settings is in progress in pool workers: 1 of 3 nodes has the settings, n2 is changing", "an upgrade of the cluster to 4.16.3 runs (ClusterVersion, condition Progressing)", "machine sets are being scaled by host/1"}
 	if fmt.Sprint(f.Pauses) != fmt.Sprint(want) || !f.Until.Equal(aroundNow.Add(time.Minute)) {
 		t.Errorf("%q, until %s", f.Pauses, f.Until)
 	}

@@ -109,7 +109,7 @@ func takeTurns(all []Answer) {
 		case away.Judged != nil:
 			why = fmt.Sprintf("machine %s of MachineHealthCheck %s is being replaced: %s", away.Machine.Name, away.seenFrom(a.Check), away.Cause)
 		case next.of != a.Check:
-			why = fmt.Sprintf("machine %s of MachineHealthCheck %s goes first", next.Machine.Name, next.seenFrom(a.Check))
+			why = fmt.Sprintf("machine %s of MachineHealthCheck %s is replaced first", next.Machine.Name, next.seenFrom(a.Check))
 		default:
 			continue
 		}
@@ -195,7 +195,7 @@ func RollOut(pool []byte) (why string, err error) {
 	if n > shown {
 		names += fmt.Sprintf(" and %d more", n-shown)
 	}
-	return fmt.Sprintf("a roll-out of the kubelet's settings runs in pool %s: %d of %s %s them, %s %s changing", p.Metadata.Name, p.Status.Updated, text.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
+	return fmt.Sprintf("a rollout of kubelet settings is in progress in pool %s: %d of %s %s the settings, %s %s changing", p.Metadata.Name, p.Status.Updated, text.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
 }
 
 func ifOne(n int, one, more string) string {

@@ -71,7 +71,7 @@ func TestOneOfTheCluster(t *testing.T) {
 			if j.Machine.Name != order[len(gone)] {
 				t.Fatalf("seed %d: %s is remedied, want %s", seed, j.Machine.Name, order[len(gone)])
 			}
-			waits(t, all, " goes first", j.Machine.Name, turn.Check)
+			waits(t, all, " is replaced first", j.Machine.Name, turn.Check)
 			at := meta.NewTime(healthNow)
 			i := slices.IndexFunc(c.Machines, func(m Machine) bool { return m.Name == j.Machine.Name })
 			c.Machines[i].DeletionTimestamp = &at

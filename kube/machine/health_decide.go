@@ -207,7 +207,7 @@ func (d *Decision) choose(in Input, ill []Judged) {
 func (in *Input) leave(j *Judged) (reason, why string) {
 	m := j.Machine
 	if m.ControlPlane(j.Node) && !in.ControlPlane {
-		return ControlPlane, "control plane machine, never remediated unless allowed"
+		return ControlPlane, "control plane machine, not remediated unless the operator runs with --remediate-control-plane"
 	}
 	if in.Check.Annotations[StrategyAnnotation] == StrategyExternal && m.Phase() != PhaseFailed {
 		return ExternalStrategy, fmt.Sprintf("its check has the %s %s for power-cycling by the bare-metal provider, which fettle does not request; to request it: kubectl -n %s annotate machines.machine.openshift.io %s %s=", StrategyAnnotation, StrategyExternal, m.Namespace, m.Name, ExternalAnnotation)
@@ -216,7 +216,7 @@ func (in *Input) leave(j *Judged) (reason, why string) {
 		return NoController, "no machine set or other controller owns it, so nothing would replace it"
 	}
 	if others := in.alsoBy(m); len(others) > 0 {
-		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " also selects it, so neither limit would hold"
+		return AnotherCheck, "MachineHealthCheck " + strings.Join(others, ", ") + " also selects it, so neither check's maxUnhealthy would be respected"
 	}
 	if j.Node != nil && !in.Adopt {
 		for _, o := range in.Others {
@@ -282,11 +282,11 @@ func (d *Decision) Words() []string {
 	for _, w := range d.Waits {
 		add("nothing is remediated: %s", w)
 	}
-	some(len(d.Leaving), "on their way", add, func(i int) string {
+	some(len(d.Leaving), "being replaced", add, func(i int) string {
 		return fmt.Sprintf("machine %s is being replaced: %s", d.Leaving[i].Machine.Name, d.Leaving[i].Cause)
 	})
 	if slices.ContainsFunc(d.Leaving, func(j Judged) bool { return j.Stuck && j.holds() }) {
-		add("nothing else is remediated until this ends, or no check selects it")
+		add("nothing else is remediated until this replacement ends, or no check selects the machine")
 	}
 	for _, j := range d.Remediate {
 		add("machine %s will be replaced: %s", j.Machine.Name, j.Cause)
@@ -294,7 +294,7 @@ func (d *Decision) Words() []string {
 	if n := len(d.Queued); n > 0 && d.ReportOnly == "" && len(d.Waits) == 0 && d.Limit.Open(d.Unhealthy) {
 		add("%s more after that", text.Count(n, "machine"))
 	}
-	some(len(d.Skipped), "left alone", add, func(i int) string {
+	some(len(d.Skipped), "not remediated", add, func(i int) string {
 		return fmt.Sprintf("machine %s not remediated: %s", d.Skipped[i].Machine, d.Skipped[i].Why)
 	})
 	return append(out, d.Overlaps...)

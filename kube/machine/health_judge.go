@@ -274,5 +274,5 @@ func (l Limit) Sentence(unhealthy int) string {
 	case unhealthy == 0:
 		return l.Words + "; none is unhealthy"
 	}
-	return l.Words + "; " + are + ": remediation is open"
+	return l.Words + "; " + are + ": remediation is allowed"
 }

@@ -45,14 +45,14 @@ func TestStatus(t *testing.T) {
 		"one does not come to its end": {25, 2, func(in *Input) {
 			at := meta.NewTime(healthNow.Add(-time.Hour))
 			in.Machines[1].DeletionTimestamp = &at
-		}, core.ConditionTrue, core.ConditionFalse, Stuck, "machine m01 is being replaced: it is being deleted since 2026-03-01T11:00:00Z, for longer than 30m0s: for the cause see kubectl -n openshift-machine-api describe machines.machine.openshift.io m01. nothing else is remediated until this ends, or no check selects it. 1 machine more after that", 8},
+		}, core.ConditionTrue, core.ConditionFalse, Stuck, "machine m01 is being replaced: it is being deleted since 2026-03-01T11:00:00Z, for longer than 30m0s: for the cause see kubectl -n openshift-machine-api describe machines.machine.openshift.io m01. nothing else is remediated until this replacement ends, or no check selects the machine. 1 machine more after that", 8},
 		"a limit that is none": {25, 1, func(in *Input) { in.Check.Spec.MaxUnhealthy = maximum("400%") }, core.ConditionFalse, core.ConditionFalse, BadCheck,
 			`maxUnhealthy is "400%"; want at most 100%: nothing is remediated`, 0},
 		"left alone": {25, 7, func(in *Input) {
 			for i := range in.Machines {
 				in.Machines[i].OwnerReferences = nil
 			}
-		}, core.ConditionTrue, core.ConditionFalse, LeftAlone, "no machine set or other controller owns it, so nothing would replace it. 2 machines more are left alone", 3},
+		}, core.ConditionTrue, core.ConditionFalse, LeftAlone, "no machine set or other controller owns it, so nothing would replace it. 2 machines more are not remediated", 3},
 	} {
 		in := pool(c.machines, c.ill)
 		if c.edit != nil {
@@ -211,8 +211,8 @@ func TestRollOut(t *testing.T) {
 	for status, want := range map[string]string{
 		`{}`: "",
 		`{"nodes":5,"updated":5,"conditions":[{"type":"Updated","status":"True"}]}`:                                                                          "",
-		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Updating","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:           "a roll-out of the kubelet's settings runs in pool w: 2 of 5 nodes have them, n3 is changing",
-		`{"nodes":1,"updated":1,"changing":["n1","n2"]}`:                                                                                                     "1 of 1 node has them, n1, n2 are changing",
+		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Updating","status":"True","lastTransitionTime":"2026-03-01T12:00:00Z"}]}`:           "a rollout of kubelet settings is in progress in pool w: 2 of 5 nodes have the settings, n3 is changing",
+		`{"nodes":1,"updated":1,"changing":["n1","n2"]}`:                                                                                                     "1 of 1 node has the settings, n1, n2 are changing",
 		`{"nodes":9,"updated":0,"changing":["a","b","c","d","e","f","g"]}`:                                                                                   "a, b, c, d, e and 2 more are changing",
 		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Degraded","status":"True","reason":"NodeFailed"}]}`:                                 "n3 is changing",
 		`{"nodes":5,"updated":2,"changing":["n3"],"conditions":[{"type":"Degraded","status":"True","reason":"Stuck"}]}`:                                      "",

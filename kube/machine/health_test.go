@@ -219,7 +219,7 @@ func TestLeftAlone(t *testing.T) {
 		"master by its label": {func(in *Input) {
 			in.Machines[0].Labels[RoleLabel] = "master"
 			in.Check.Spec.Selector.MatchLabels = nil
-		}, "control plane machine, never remediated unless allowed"},
+		}, "control plane machine, not remediated unless the operator runs with --remediate-control-plane"},
 		"another check": {func(in *Input) {
 			other := *in.Check
 			other.Name = "second"

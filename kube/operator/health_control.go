@@ -135,7 +135,7 @@ func (c *healthController) look(ctx context.Context) (reconcile.Result, error) {
 		}
 		if why != c.told {
 			c.told = why
-			c.Log.Info("machine health", "nothing is watched because", why)
+			c.Log.Info("not watching MachineHealthChecks", "reason", why)
 		}
 		if why != "" {
 			return again, nil

@@ -195,11 +195,11 @@ func TestTables(t *testing.T) {
 		acts          bool
 		says          string
 	}{
-		{"2", 25, 2, true, "maxUnhealthy is 2; 2 are unhealthy: remediation is open"},
+		{"2", 25, 2, true, "maxUnhealthy is 2; 2 are unhealthy: remediation is allowed"},
 		{"2", 25, 3, false, "maxUnhealthy is 2; 3 are unhealthy: nothing is remediated"},
-		{"40%", 25, 10, true, "40 % of 25 machines is 10; 10 are unhealthy: remediation is open"},
+		{"40%", 25, 10, true, "40 % of 25 machines is 10; 10 are unhealthy: remediation is allowed"},
 		{"40%", 25, 11, false, "40 % of 25 machines is 10; 11 are unhealthy: nothing is remediated"},
-		{"40%", 6, 2, true, "40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open"},
+		{"40%", 6, 2, true, "40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is allowed"},
 		{"40%", 6, 3, false, "40 % of 6 machines is 2 (2.4 rounded down); 3 are unhealthy: nothing is remediated"},
 	} {
 		b := healthNewBench(t, c.limit, c.machines, c.ill).look()

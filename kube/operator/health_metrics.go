@@ -14,12 +14,12 @@ import (
 // HealthMetrics are the metrics of machine health.
 var HealthMetrics = []cluster.Metric{
 	{Name: "fettle_operator_machine_checks", Type: "gauge", Labels: []string{"reason"}, Doc: "MachineHealthChecks by the reason of their condition Remediating"},
-	{Name: "fettle_operator_machines", Type: "gauge", Labels: []string{"check", "state"}, Doc: "machines that a check (NAMESPACE/NAME) selects by their state: healthy, pending, unhealthy, leaving; expected are all of them"},
-	{Name: "fettle_operator_machine_check_short_circuited", Type: "gauge", Labels: []string{"check"}, Doc: "1 while more machines of the check are unhealthy than its maxUnhealthy allows, so that nothing is remediated"},
-	{Name: "fettle_operator_machines_stuck", Type: "gauge", Labels: []string{"check"}, Doc: "machines of a check that have been leaving for more than 30 minutes: while a deletion is stuck nothing else in the cluster is remediated; a stuck host.metal3.io/external-remediation holds up no other machine"},
-	{Name: "fettle_operator_remediations_started_total", Type: "counter", Doc: "machines that were deleted to be made anew"},
-	{Name: "fettle_operator_remediations_finished_total", Type: "counter", Doc: "machines that were deleted to be made anew, and are gone"},
-	{Name: "fettle_operator_remediations_refused_total", Type: "counter", Labels: []string{"reason"}, Doc: "unhealthy machines that began not to be remediated: TooManyUnhealthy, OtherController, Waiting, ControlPlane, ExternalStrategy, NoController, AnotherCheck, AnotherRemedy, BadCheck (a limit that cannot be read), or DeletionFailed, which is tried again; who only waits for those before it is not among them"},
+	{Name: "fettle_operator_machines", Type: "gauge", Labels: []string{"check", "state"}, Doc: "machines that a check (NAMESPACE/NAME) selects, by state: healthy, pending, unhealthy or leaving (being replaced); the state expected is their total"},
+	{Name: "fettle_operator_machine_check_short_circuited", Type: "gauge", Labels: []string{"check"}, Doc: "1 while nothing is remediated because more machines of the check are unhealthy than its maxUnhealthy allows"},
+	{Name: "fettle_operator_machines_stuck", Type: "gauge", Labels: []string{"check"}, Doc: "machines of a check that have been leaving for more than 30 minutes. A stuck deletion stops all other remediation in the cluster; a stuck host.metal3.io/external-remediation does not"},
+	{Name: "fettle_operator_remediations_started_total", Type: "counter", Doc: "machines deleted for replacement"},
+	{Name: "fettle_operator_remediations_finished_total", Type: "counter", Doc: "machines deleted for replacement that are gone"},
+	{Name: "fettle_operator_remediations_refused_total", Type: "counter", Labels: []string{"reason"}, Doc: "unhealthy machines whose remediation was refused, by reason: TooManyUnhealthy, OtherController, Waiting, ControlPlane, ExternalStrategy, NoController, AnotherCheck, AnotherRemedy, BadCheck (a limit that cannot be read), or DeletionFailed, which is retried. Machines that only wait for another machine are not counted"},
 }
 
 // deletionFailed is the reason of a deletion that the API server refused.

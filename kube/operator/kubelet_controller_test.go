@@ -294,7 +294,7 @@ func TestKubeletRival(t *testing.T) {
 	owned := kubeletCluster("n1")
 	owned[0].SetFinalizers([]string{"99-worker-generated-kubelet"})
 	for name, objects := range map[string][]client.Object{
-		"MachineConfigPool worker is there": append(kubeletCluster("n1"), theirs),
+		"MachineConfigPool worker exists": append(kubeletCluster("n1"), theirs),
 		"a controller with the finalizer 99-worker-generated-kubelet, which applies KubeletConfig a": owned,
 	} {
 		b := kubeletNewBench(t, KubeletOptions{}, objects...)

@@ -34,7 +34,7 @@ func TestKubeletLife(t *testing.T) {
 	if s.Nodes != 3 || s.Updated != 0 || s.Unavailable != 2 || !slices.Equal(s.Changing, []string{"n1", "n2"}) || s.Digest != k.Spec.Digest || s.ObservedGeneration != 1 {
 		t.Errorf("%+v", s)
 	}
-	w.says("workers", "Updating True RollingOut", "now at n1, n2")
+	w.says("workers", "Updating True RollingOut", "now changing: n1, n2")
 	w.begin()
 	w.done("n2")
 	w.begin("n3")
@@ -155,7 +155,7 @@ func TestFailed(t *testing.T) {
 	w.begin("n1", "n2")
 	w.ended("n1", kubelet.ConditionFailed, "wait for its health: the kubelet has ended")
 	w.begin()
-	w.says("workers", "Updating True RollingOut", "now at n2")
+	w.says("workers", "Updating True RollingOut", "now changing: n2")
 	w.done("n2") // what has begun is ended
 	w.begin()
 	w.says("workers", "Updating False Stopped", "failed on n1")
@@ -238,7 +238,7 @@ func TestUnclear(t *testing.T) {
 	w.Configs = append(w.Configs, config("b", `{"cgroupDriver": "systemd"}`))
 	w.begin()
 	w.says("workers", "Degraded True Refused", "nodes unchanged: KubeletConfig b: spec.kubeletConfig.cgroupDriver")
-	w.says("workers", "Updated Unknown Refused", "not known, since what is wanted is refused")
+	w.says("workers", "Updated Unknown Refused", "unknown, because the requested settings are refused")
 	if c := w.Configs[1].Status.Conditions; len(c) != 2 || c[0].Status != metav1.ConditionFalse || c[1].Type != kubelet.Failure || c[1].Status != metav1.ConditionTrue || !strings.Contains(c[1].Message, "cgroupDriver") {
 		t.Errorf("%+v", c)
 	}
@@ -344,12 +344,12 @@ func TestAnew(t *testing.T) {
 // TestReportOnly: with another controller nothing is written but what the pools say.
 func TestKubeletReportOnly(t *testing.T) {
 	w := newWorld(t, 2, intstr.FromInt32(1), config("a", `{"maxPods": 50}`))
-	w.ReportOnly = "the Machine Config Operator, whose MachineConfigPool worker is there"
+	w.ReportOnly = "the Machine Config Operator (MachineConfigPool worker exists)"
 	w.begin()
 	if len(w.Kubelets) != 0 {
 		t.Errorf("%+v", w.Kubelets)
 	}
-	w.says("workers", "Updating False ReportOnly", "KubeletConfig objects belong to the Machine Config Operator, whose MachineConfigPool worker is there", "--adopt")
+	w.says("workers", "Updating False ReportOnly", "KubeletConfig objects belong to the Machine Config Operator (MachineConfigPool worker exists)", "--adopt")
 	w.ReportOnly = ""
 	w.started().begin("n1")
 	w.done("n1")

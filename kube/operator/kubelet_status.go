@@ -72,7 +72,7 @@ func (g *group) updated() metav1.Condition {
 		of = fmt.Sprintf("%d of %d nodes restored", g.Done, g.Total)
 	}
 	if g.wrong != nil { // the counts are those of the former request
-		return metav1.Condition{Type: kubelet.Updated, Status: metav1.ConditionUnknown, Reason: Refused, Message: "not known, since what is wanted is refused: Degraded says why"}
+		return metav1.Condition{Type: kubelet.Updated, Status: metav1.ConditionUnknown, Reason: Refused, Message: "unknown, because the requested settings are refused; see the condition Degraded for the reason"}
 	}
 	if g.Done == g.Total {
 		return metav1.Condition{Type: kubelet.Updated, Status: metav1.ConditionTrue, Reason: AllUpdated, Message: of}
@@ -93,7 +93,7 @@ func (c Cluster) updating(g *group, changing []string, has map[string]*kubelet.N
 		texts = append(texts, "nothing changed: KubeletConfig objects belong to "+c.ReportOnly+"; take them over with the operator's --adopt")
 	case len(changing) > 0:
 		out.Status, out.Reason = metav1.ConditionTrue, RollingOut
-		texts = append(texts, "now at "+strings.Join(kubeletFew(changing), ", "))
+		texts = append(texts, "now changing: "+strings.Join(kubeletFew(changing), ", "))
 		for _, name := range changing {
 			if k := has[name]; k != nil && k.Changing() && k.Status.Waiting != "" {
 				texts = append(texts, name+": "+k.Status.Waiting)
@@ -104,7 +104,7 @@ func (c Cluster) updating(g *group, changing []string, has map[string]*kubelet.N
 		texts = append(texts, "the pool is paused")
 	case g.Stopped != "":
 		out.Reason = KubeletStopped
-		texts = append(texts, "nothing begins: "+g.Stopped)
+		texts = append(texts, "no further node is changed: "+g.Stopped)
 	case len(g.Waiting) > 0:
 		// Other nodes occupy the slots; that may pass.
 		out.Status, out.Reason = metav1.ConditionTrue, RollingOut

@@ -21,15 +21,15 @@ const decisionDuration = "fettle_operator_decision_duration_seconds"
 // Metrics are the metrics of the operator, in addition to those of controller-runtime and the
 // Go runtime.
 var Metrics = []cluster.Metric{
-	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by what was decided: decided, held, no-match, not-linux"},
-	{Name: "fettle_operator_profiles", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "Profile objects by what their agents say: condition applied or degraded; status true, false or unknown, which is also that of an agent that has said nothing yet"},
-	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects written by another program, which are left alone"},
+	{Name: "fettle_operator_nodes", Type: "gauge", Labels: []string{"state"}, Doc: "nodes by the operator's decision: decided, held, no-match, not-linux"},
+	{Name: "fettle_operator_profiles", Type: "gauge", Labels: []string{"condition", "status"}, Doc: "Profile objects by the conditions that their agents report: condition applied or degraded; status true, false or unknown (also before an agent's first report)"},
+	{Name: "fettle_operator_profiles_foreign", Type: "gauge", Doc: "Profile objects written by another program, which the operator does not change"},
 	{Name: "fettle_operator_tuned_objects", Type: "gauge", Labels: []string{"valid"}, Doc: "Tuned objects, valid true or false"},
 	{Name: "fettle_operator_management_state", Type: "gauge", Labels: []string{"state"}, Doc: "1 for the management state in force: Managed, Unmanaged or Removed"},
 	{Name: "fettle_operator_report_only", Type: "gauge", Doc: "1 while nothing is written because another controller owns the objects"},
-	{Name: decisionDuration, Type: "histogram", Doc: "from when it was heard that a node, a pod on it or the rules have changed until the node's Profile was written, of those that had to be"},
+	{Name: decisionDuration, Type: "histogram", Doc: "time from the notice that a node, its pods or the rules have changed until the node's Profile was written; unchanged Profiles are not counted"},
 	{Name: "fettle_operator_profile_writes_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects: create, update or delete"},
-	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "writes of Profile objects that failed; they are tried again"},
+	{Name: "fettle_operator_profile_write_failures_total", Type: "counter", Labels: []string{"action"}, Doc: "failed writes of Profile objects, which are retried"},
 }
 
 // decisionBounds are the bounds of the histogram's buckets, in seconds. The target for 500
@@ -179,11 +179,11 @@ func conditionStatus(all []tuned.StatusCondition, kind tuned.ConditionType) meta
 
 // KubeletMetrics are the metrics of the kubelets' settings.
 var KubeletMetrics = []cluster.Metric{
-	{Name: "fettle_operator_kubelet_nodes", Type: "gauge", Labels: []string{"phase", "pool"}, Doc: "nodes of a KubeletPool by where they are: updated (they have the settings), changing, waiting for a slot, held (they cannot begin as they are), failed (they have their former settings again), broken (they run with neither)"},
-	{Name: "fettle_operator_kubelet_pool_updating", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while a roll-out is in progress: the condition Updating is True"},
+	{Name: "fettle_operator_kubelet_nodes", Type: "gauge", Labels: []string{"phase", "pool"}, Doc: "nodes of a KubeletPool by phase: updated (the new settings are in force), changing, waiting (for other nodes), held (the node is not in a state to begin), failed (the former settings were restored), broken (neither the new nor the former settings are in force)"},
+	{Name: "fettle_operator_kubelet_pool_updating", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while a rollout is in progress: the condition Updating is True"},
 	{Name: "fettle_operator_kubelet_pool_degraded", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while the rollout has stopped until an administrator acts: the condition Degraded is True"},
 	{Name: "fettle_operator_kubelet_pool_paused", Type: "gauge", Labels: []string{"pool"}, Doc: "1 while the pool is paused"},
-	{Name: "fettle_operator_kubelet_failures_total", Type: "counter", Labels: []string{"pool"}, Doc: "turns of nodes that ended with a failure"},
+	{Name: "fettle_operator_kubelet_failures_total", Type: "counter", Labels: []string{"pool"}, Doc: "failed changes of nodes"},
 }
 
 // Values of the label phase.

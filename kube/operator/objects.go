@@ -97,7 +97,7 @@ func objectInput(t *tuned.Tuned) string {
 
 // tellChange logs that the rules changed, or that another controller owns the objects.
 func (o *operator) tellChange(last, now *situation, who string, all []*tuned.Tuned) {
-	o.Log.Info("the rules are read", "Tuned objects", len(all), "management state", now.rules.Managed(), "report only because of", now.reportOnly)
+	o.Log.Info("rules read", "Tuned objects", len(all), "management state", now.rules.Managed(), "report only because of", now.reportOnly)
 	for _, n := range now.rules.Notes() {
 		o.Log.Info("a pool", "reason", n.Reason, "text", n.Text)
 	}

@@ -162,7 +162,7 @@ func (o *objects) document() *Document {
 	}
 	for name, has := range o.marked {
 		if !known[name] {
-			d.Kubelets = append(d.Kubelets, Kubelet{Node: name, Has: has, Why: "it has no NodeKubelet: the operator makes one, and its agent gives the settings back"})
+			d.Kubelets = append(d.Kubelets, Kubelet{Node: name, Has: has, Why: "it has no NodeKubelet object yet: the operator creates the object, then the node's agent restores the settings"})
 		}
 	}
 	slices.SortFunc(d.Kubelets, func(a, b Kubelet) int { return cmp.Compare(a.Node, b.Node) })
@@ -205,7 +205,7 @@ func (d *Document) pool(p *kubelet.KubeletPool) {
 		d.Stopped = append(d.Stopped, "pool "+p.Name+" "+fmt.Sprintf(format, args...))
 	}
 	if p.Spec.Paused {
-		stop(`is paused: kubectl patch kubeletpool %s --type merge -p '{"spec":{"paused":false}}'`, p.Name)
+		stop(`is paused; to resume: kubectl patch kubeletpool %s --type merge -p '{"spec":{"paused":false}}'`, p.Name)
 	}
 	if c := meta.FindStatusCondition(p.Status.Conditions, kubelet.Updating); c != nil && c.Reason == ReportOnly {
 		stop("does not belong to the operator: %s", c.Message)
@@ -298,7 +298,7 @@ func (d *Document) Words() string {
 	if n := len(d.Kubelets); n > 0 {
 		text := "kubelet settings of " + internaltext.Count(n, "node")
 		if len(changing) > 0 {
-			text += ", now at " + removalFew(changing)
+			text += ", now changing: " + removalFew(changing)
 		}
 		parts = append(parts, text)
 	}

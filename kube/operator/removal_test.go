@@ -146,7 +146,7 @@ func testRemoval(t *testing.T) {
 	if d := <-done; d.State != Done || len(d.Kubelets) != 0 {
 		t.Errorf("%+v", d)
 	}
-	for _, want := range []string{"left: profiles of 1 node (n1); kubelet settings of 1 node", "no progress for 20ms; check that operator and agents run", "left: kubelet settings of 1 node, now at n1"} {
+	for _, want := range []string{"left: profiles of 1 node (n1); kubelet settings of 1 node", "no progress for 20ms; check that operator and agents run", "left: kubelet settings of 1 node, now changing: n1"} {
 		if !slices.ContainsFunc(b.said, func(s string) bool { return strings.HasPrefix(s, want) }) {
 			t.Errorf("it does not say %q: %q", want, b.said)
 		}

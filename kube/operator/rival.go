@@ -85,7 +85,7 @@ func machineConfigOperator(ctx context.Context, api client.Reader) (string, erro
 	case err != nil:
 		return unknown("MachineConfigPools", err)
 	case len(pools.Items) > 0:
-		return "the Machine Config Operator, whose MachineConfigPool " + pools.Items[0].Name + " is there", nil
+		return "the Machine Config Operator (MachineConfigPool " + pools.Items[0].Name + " exists)", nil
 	}
 	operator := &metav1.PartialObjectMetadata{}
 	operator.SetGroupVersionKind(kubeletClusterOperator)

@@ -35,7 +35,7 @@ func Explain(s *ui.Screen, p *admission.Prediction, exitCode int, details bool) 
 	w.pages()
 	w.weights()
 	w.list("Worth knowing", w.d.Notes)
-	w.list("Assumed, because it is not known", w.d.Assumed)
+	w.list("Assumptions, because these facts are unknown", w.d.Assumed)
 	if details {
 		w.list("What this does not cover", w.d.Limits)
 		w.sources()
@@ -100,7 +100,7 @@ func (w *writer) headline() (h ui.Headline) {
 	}
 	verdict := words(d.Verdict)
 	if d.Newer != "" {
-		verdict += fmt.Sprintf(" by the rules of Kubernetes %s (%s is newer than all that are known)", d.Kubernetes, d.Newer)
+		verdict += fmt.Sprintf(" by the rules of Kubernetes %s (%s is newer than all known versions)", d.Kubernetes, d.Newer)
 	}
 	if d.Verdict.Outcome != admission.Admitted {
 		if d.Verdict.Container != "" {
@@ -110,7 +110,7 @@ func (w *writer) headline() (h ui.Headline) {
 	}
 	h.Line("pod %s on %s: %s", name, cmp.Or(d.Node, "the node"), verdict)
 	if k := d.Kubelet; k != nil {
-		h.Line("if it is bound to the node directly (spec.nodeName), the kubelet's verdict: %s", strings.TrimSuffix(words(*k)+": "+k.Message, ": "))
+		h.Line("if the pod is bound to the node directly (spec.nodeName), the kubelet's verdict: %s", strings.TrimSuffix(words(*k)+": "+k.Message, ": "))
 	}
 	var next []string
 	if broken := w.broken(); len(broken) > 0 {
@@ -118,7 +118,7 @@ func (w *writer) headline() (h ui.Headline) {
 	}
 	helps := slices.DeleteFunc(slices.Clone(d.Advice), func(a admission.Advice) bool { return !strings.HasPrefix(a.Then, admission.Admitted) })
 	if d.Verdict.Outcome != admission.Admitted && len(helps) > 0 {
-		next = append(next, fmt.Sprintf("%s would get it admitted, the smallest (%s): %s", h.Count("changes", len(helps), "change"), helps[0].Where, helps[0].Change))
+		next = append(next, fmt.Sprintf("%s would get the pod admitted, the smallest (%s): %s", h.Count("changes", len(helps), "change"), helps[0].Where, helps[0].Change))
 	}
 	if len(next) > 0 {
 		h.Line("%s", strings.Join(next, ". "))
@@ -298,9 +298,9 @@ func (w *writer) alignment(title string, al *admission.AlignmentDoc) {
 	if al.Preferred {
 		merged += "*"
 	}
-	decision := "the policy admits that"
+	decision := "the policy admits this alignment"
 	if !al.Admit {
-		decision = "the policy refuses that"
+		decision = "the policy refuses this alignment"
 	}
 	g.Rows = append(g.Rows, []string{"merged", "-", merged, decision})
 	g.Write(w.s)

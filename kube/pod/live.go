@@ -32,7 +32,7 @@ func ReadPinningFacts(files host.Files, s *node.Snapshot, pod *core.Pod) (*Pinni
 	}
 	f.Pod.Release, f.Gate = in.Settings.Release, in.Settings.UnknownGate()
 	if f.Pool, err = in.Pool(); err != nil {
-		return nil, fmt.Errorf("the kubelet's CPU manager: %w", err)
+		return nil, fmt.Errorf("cannot determine the CPUs of the kubelet's CPU manager: %w", err)
 	}
 	f.Default = f.Pool.Shared
 	if in.State.CPU != nil && f.Pool.Static {
@@ -54,7 +54,7 @@ func ReadPinningFacts(files host.Files, s *node.Snapshot, pod *core.Pod) (*Pinni
 	}
 	tree, err := Find(files)
 	if err != nil {
-		return nil, fmt.Errorf("control groups: %w", err)
+		return nil, fmt.Errorf("cannot find the control groups: %w", err)
 	}
 	f.Version = tree.Version
 	for _, p := range f.Processes {

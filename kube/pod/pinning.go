@@ -121,7 +121,7 @@ func Verify(f *PinningFacts) *Document {
 	case running == 0:
 		j.say("", "processes", Unknown, "no container of the pod runs")
 	case own == 0:
-		j.say("", "CPUs of its own", Note, "no container has any: %s", j.whyNone())
+		j.say("", "CPUs of its own", Note, "no container has exclusive CPUs: %s", j.whyNone())
 	}
 	j.weights()
 	j.left()
@@ -141,7 +141,7 @@ func (j *judge) whyNone() string {
 		}
 	}
 	if len(reasons) == 0 {
-		return "those that want some have ended or have not been started"
+		return "the containers that request exclusive CPUs have ended or have not started"
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -152,7 +152,7 @@ func (j *judge) class() {
 		j.say("", "class of quality of service", Pass, "%s: %s", should.Class, strings.Join(should.Why, "; "))
 		return
 	}
-	j.broken("", "class of quality of service", "its status says %s, and its resources make it %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
+	j.broken("", "class of quality of service", "the pod's status has the class %s, but its resources result in %s: %s", j.f.Class, should.Class, strings.Join(should.Why, "; "))
 }
 
 // container checks one container. It returns 1 if the container has exclusive CPUs, otherwise 0.
@@ -182,7 +182,7 @@ func (j *judge) container(c *PinnedContainer) int {
 		j.say(c.Name, "CPUs of its control group", Pass, "%s has %s", group.File, group.CPUs)
 	default:
 		doc.GroupCPUs = group.CPUs.String()
-		j.broken(c.Name, "CPUs of its control group", "%s has %s, and %s are the container's; the kubelet sets them again every few seconds (cpuManagerReconcilePeriod)", group.File, list(group.CPUs), list(promised))
+		j.broken(c.Name, "CPUs of its control group", "%s has %s, but the container's CPUs are %s; the kubelet corrects this every few seconds (cpuManagerReconcilePeriod)", group.File, list(group.CPUs), list(promised))
 	}
 	j.threads(c, mine, promised)
 	if !own {
@@ -210,9 +210,9 @@ func (j *judge) place(c *PinnedContainer, mine []*Process) {
 	class := Class(group)
 	switch {
 	case !CgroupOf(group, j.f.UID):
-		j.say(c.Name, what, Fail, "%s is not one of pod %s", group, j.f.UID)
+		j.say(c.Name, what, Fail, "%s does not belong to pod %s", group, j.f.UID)
 	case class != j.f.Class:
-		j.say(c.Name, what, Fail, "%s is one of class %s, and the pod is %s", group, class, j.f.Class)
+		j.say(c.Name, what, Fail, "%s belongs to class %s, but the pod's class is %s", group, class, j.f.Class)
 	default:
 		j.say(c.Name, what, Pass, "%s, of class %s", group, class)
 	}
@@ -238,11 +238,11 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	doc.CPUs = cpus.String()
 	switch {
 	case wanted == held.Len() && own:
-		j.say(c.Name, what, Pass, "%s has CPUs %s for it: %s", j.f.HeldFrom, held, why)
+		j.say(c.Name, what, Pass, "%s has CPUs %s for the container: %s", j.f.HeldFrom, held, why)
 	case own:
-		j.broken(c.Name, what, "%s assigns CPUs %s (%d), but it requests %d", j.f.HeldFrom, held, held.Len(), wanted)
+		j.broken(c.Name, what, "%s assigns CPUs %s (%d), but the container requests %d", j.f.HeldFrom, held, held.Len(), wanted)
 	case wanted > 0:
-		j.broken(c.Name, what, "it requests %d, but %s assigns none", wanted, j.f.HeldFrom)
+		j.broken(c.Name, what, "the container requests exclusive CPUs (%d), but %s assigns none", wanted, j.f.HeldFrom)
 	}
 	return cpus, own
 }
@@ -255,7 +255,7 @@ func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSe
 		for tid, cpus := range p.Threads {
 			threads++
 			if outside := cpus.Minus(promised); !outside.IsEmpty() {
-				j.broken(c.Name, what, "process %d (%s), thread %d, may run on %s as well", p.PID, p.Name, tid, outside)
+				j.broken(c.Name, what, "process %d (%s), thread %d, may also run on %s", p.PID, p.Name, tid, outside)
 				return
 			}
 			if !cpus.Equal(promised) {

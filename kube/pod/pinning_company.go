@@ -39,7 +39,7 @@ func (f *PinningFacts) owner(p *Process) (kind, who string) {
 		return ofSandbox, "sandboxes of pods"
 	}
 	if p.Group == "" || p.Group == "/" {
-		return ofHost, "processes outside of any group"
+		return ofHost, "processes outside of any control group"
 	}
 	return ofHost, p.Group
 }
@@ -83,19 +83,19 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	}
 	const what = "other containers"
 	if len(containers) > 0 {
-		j.broken(c.Name, what, "may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
+		j.broken(c.Name, what, "other containers may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
 	} else {
-		j.say(c.Name, what, Pass, "none may run on CPUs %s", cpus)
+		j.say(c.Name, what, Pass, "no other container may run on CPUs %s", cpus)
 	}
 	const room = 4
 	if len(hosts) > room {
 		hosts = append(hosts[:room], fmt.Sprintf("%d groups more", len(hosts)-room))
 	}
 	if n := numbers[ofHost]; n > 0 {
-		j.say(c.Name, "processes of the node", Note, "%d may run on CPUs %s (%s): the CPU manager excludes only containers; to exclude these, use CPUAffinity of systemd or isolcpus", n, cpus, strings.Join(hosts, ", "))
+		j.say(c.Name, "processes of the node", Note, "%s may run on CPUs %s (%s); the CPU manager excludes only containers; to exclude these, use CPUAffinity of systemd or isolcpus", text.Count(n, "process"), cpus, strings.Join(hosts, ", "))
 	}
 	if n := numbers[ofKernel]; n > 0 {
-		j.say(c.Name, "threads of the kernel", Note, "%d may run on CPUs %s, those that are bound to a CPU among them", n, cpus)
+		j.say(c.Name, "threads of the kernel", Note, "%s may run on CPUs %s, including those that are bound to one CPU", text.Count(n, "kernel thread"), cpus)
 	}
 	if n := numbers[ofSandbox]; n > 0 {
 		j.say(c.Name, "sandboxes", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", text.Count(n, "process"), cpus)

@@ -92,26 +92,26 @@ func TestFound(t *testing.T) {
 		whole              string
 	}{
 		"another container on its CPU": {func(f *PinningFacts) { f.Processes[3] = pinningProcess(40000, "app", f.Processes[3].Group, zero, both) }, "other containers", Fail, "container app of pod default/besteffort (CPUs 1)", Fail},
-		"a thread got out":             {func(f *PinningFacts) { f.Processes[2] = pinningProcess(32706, "pause", mine, one, both) }, "CPUs of its processes", Fail, "may run on 0 as well", Fail},
-		"the group was changed":        {func(f *PinningFacts) { f.Groups[mine] = Group{both, "file"} }, "CPUs of its control group", Fail, "file has 0-1, and 1 are the container's", Fail},
+		"a thread got out":             {func(f *PinningFacts) { f.Processes[2] = pinningProcess(32706, "pause", mine, one, both) }, "CPUs of its processes", Fail, "may also run on 0", Fail},
+		"the group was changed":        {func(f *PinningFacts) { f.Groups[mine] = Group{both, "file"} }, "CPUs of its control group", Fail, "file has 0-1, but the container's CPUs are 1", Fail},
 		"the group cannot be read":     {func(f *PinningFacts) { delete(f.Groups, mine); f.Unread[mine] = "no such file" }, "CPUs of its control group", Unknown, "no such file", Unknown},
-		"nothing held":                 {func(f *PinningFacts) { f.Held = nil }, "CPUs of its own", Fail, "it requests 1, but /var/lib/kubelet/cpu_manager_state assigns none", Fail},
-		"too much held":                {func(f *PinningFacts) { f.Held["uid-1"]["cpumanager"] = both }, "CPUs of its own", Fail, "assigns CPUs 0-1 (2), but it requests 1", Fail},
+		"nothing held":                 {func(f *PinningFacts) { f.Held = nil }, "CPUs of its own", Fail, "the container requests exclusive CPUs (1), but /var/lib/kubelet/cpu_manager_state assigns none", Fail},
+		"too much held":                {func(f *PinningFacts) { f.Held["uid-1"]["cpumanager"] = both }, "CPUs of its own", Fail, "assigns CPUs 0-1 (2), but the container requests 1", Fail},
 		"held and not wanted": {func(f *PinningFacts) {
 			f.Pod.Containers[0].Requests[admission.CPU] = resource.MustParse("500m")
 			f.Pod.Containers[0].Limits[admission.CPU] = resource.MustParse("500m")
-		}, "CPUs of its own", Fail, "but it requests 0", Fail},
-		"another class": {func(f *PinningFacts) { f.Class = admission.Burstable }, "class of quality of service", Fail, "its status says Burstable", Fail},
+		}, "CPUs of its own", Fail, "but the container requests 0", Fail},
+		"another class": {func(f *PinningFacts) { f.Class = admission.Burstable }, "class of quality of service", Fail, "the pod's status has the class Burstable", Fail},
 		"in a group of another class": {func(f *PinningFacts) {
 			g := strings.Replace(mine, "kubepods-pod", "kubepods-burstable.slice/kubepods-burstable-pod", 1)
 			f.Processes[2].Group, f.Groups[g] = g, f.Groups[mine]
-		}, "control group", Fail, "of class Burstable, and the pod is Guaranteed", Fail},
-		"in a group of another pod": {func(f *PinningFacts) { f.UID = "uid-9"; f.Held["uid-9"] = f.Held["uid-1"] }, "control group", Fail, "not one of pod uid-9", Fail},
+		}, "control group", Fail, "belongs to class Burstable, but the pod's class is Guaranteed", Fail},
+		"in a group of another pod": {func(f *PinningFacts) { f.UID = "uid-9"; f.Held["uid-9"] = f.Held["uid-1"] }, "control group", Fail, "does not belong to pod uid-9", Fail},
 		"held and not wanted, by a gate": {func(f *PinningFacts) {
 			f.Gate = "PodLevelResourceManagers: true"
 			f.Pod.Containers[0].Requests[admission.CPU] = resource.MustParse("500m")
 			f.Pod.Containers[0].Limits[admission.CPU] = resource.MustParse("500m")
-		}, "CPUs of its own", Unknown, "but it requests 0", Unknown},
+		}, "CPUs of its own", Unknown, "but the container requests 0", Unknown},
 		"the group has other CPUs, by a gate": {func(f *PinningFacts) {
 			f.Gate, f.Groups[mine] = "PodLevelResourceManagers: true", Group{both, "file"}
 		}, "CPUs of its control group", Unknown, "file has 0-1", Unknown},
@@ -150,7 +150,7 @@ func TestSharedPool(t *testing.T) {
 	if d.Result != Pass || d.Containers[0].Exclusive || d.Containers[0].CPUs != "0" || len(d.Company) != 0 {
 		t.Errorf("%+v", d)
 	}
-	if n := find(d, "CPUs of its own", Note); len(n) != 1 || !strings.Contains(n[0].Says, "only Guaranteed pods get CPUs") {
+	if n := find(d, "CPUs of its own", Note); len(n) != 1 || !strings.Contains(n[0].Says, "only Guaranteed pods get exclusive CPUs") {
 		t.Errorf("%+v", d.Checks)
 	}
 }

@@ -105,7 +105,7 @@ func (j *judge) weights() {
 		result := Note
 		if differ(c.Formula, doc.Pod.Formula) {
 			result = Warn
-			text += fmt.Sprintf(". The pod's own group, which the kubelet writes, is by the other formula (%s)", doc.Pod.Formula)
+			text += fmt.Sprintf(". The pod's own group, which the kubelet writes, uses the other formula (%s)", doc.Pod.Formula)
 			if len(doc.Containers) > 1 {
 				text += fmt.Sprintf(": by its requests the container would have %s %%", unit.Digits(c.AskedPercent))
 			} else {

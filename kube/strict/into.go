@@ -266,10 +266,10 @@ func (r *Reader) unknown(key *yaml.Node, all []Field, path string) {
 	}
 	hint := text.Suggest(word, names)
 	if places := r.places(key); len(places) > 0 {
-		hint += ": it belongs " + strings.Join(places, ", or ")
+		hint += ": this field belongs " + strings.Join(places, ", or ")
 	}
 	if hint == "" && len(names) > 0 {
-		hint = ": there are " + strings.Join(names, ", ")
+		hint = ": known fields are " + strings.Join(names, ", ")
 	}
 	r.Fault(key, "%sunknown field %q%s", lead(path), key.Value, hint)
 }

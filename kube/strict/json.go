@@ -53,7 +53,7 @@ func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
 			key := n.Content[i]
 			switch _, twice := m[key.Value]; {
 			case key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" || r.API && isTruth(key):
-				r.Fault(key, "%swant a name here, found %s", lead(path), Found(key))
+				r.Fault(key, "%swant a field name, found %s", lead(path), Found(key))
 			case twice:
 				r.Fault(key, "%s%q is given twice", lead(path), key.Value)
 			default:
@@ -90,7 +90,7 @@ func (r *Reader) plain(n *yaml.Node, path string, depth int) any {
 		r.Fault(n, "%sbinary values are not supported; write the base64 string without its tag", lead(path))
 	}
 	if r.API && isTruth(n) {
-		r.Fault(n, "%s%s is true or false to kubectl: write true or false%s", lead(path), n.Value, strings.Replace(quote(n), ": write", ", or the text", 1))
+		r.Fault(n, "%skubectl reads %s as true or false: write true or false%s", lead(path), n.Value, strings.Replace(quote(n), ": write", ", or the text", 1))
 	}
 	return n.Value
 }

@@ -52,10 +52,10 @@ func (r *Reader) text(n *yaml.Node, v reflect.Value, path string, tag reflect.St
 		return
 	}
 	if r.API && isTruth(n) {
-		r.Fault(n, "%s: %s is true or false to kubectl%s", path, n.Value, quote(n))
+		r.Fault(n, "%s: kubectl reads %s as true or false%s", path, n.Value, quote(n))
 	}
 	if tag.Get("minLength") == "1" && n.Value == "" {
-		r.Fault(n, "%s is an empty text", path)
+		r.Fault(n, "%s is empty", path)
 	}
 	if words := tag.Get("oneof"); words != "" && !slices.Contains(strings.Split(words, ","), n.Value) {
 		r.Fault(n, "%s: want %s, found %q%s", path, strings.ReplaceAll(words, ",", " or "), n.Value, text.Suggest(n.Value, strings.Split(words, ",")))
@@ -151,9 +151,9 @@ func (r *Reader) duration(n *yaml.Node, v reflect.Value, path string, tag reflec
 	}
 	d, ok := ParseDuration(n.Value, unit)
 	if n.Kind != yaml.ScalarNode || !ok {
-		how := "a time with its unit, as 250ms, 10s, 2m"
+		how := "a time with its unit, such as 250ms, 10s or 2m"
 		if unit != 0 {
-			how = fmt.Sprintf("a whole number (of %s), or a time with its unit, as 250ms, 10 s, 2m", tag.Get("unit"))
+			how = fmt.Sprintf("a whole number (of %s), or a time with its unit, such as 250ms, 10 s or 2m", tag.Get("unit"))
 		}
 		r.Fault(n, "%s: want %s, found %s", path, how, Found(n))
 		return

@@ -33,12 +33,12 @@ var Kinds = []struct {
 	Kind Kind
 	Doc  string
 }{
-	{Script, "`[script]`, and `script_pre` and `script_post` of any section: programs of the profile's choice"},
-	{BootLoader, "`[bootloader]`: what the node boots with"},
-	{Service, "`[service]`: which services run, with which files"},
-	{Systemd, "`[systemd]`: the configuration of systemd"},
-	{Modules, "`[modules]`: which kernel modules are loaded, with which options"},
-	{Exec, "`${f:exec:...}`, and kernel variables that name a program: programs of the profile's choice"},
+	{Script, "`[script]`, and `script_pre` and `script_post` of any section: run programs that the profile names"},
+	{BootLoader, "`[bootloader]`: change the boot configuration of the node"},
+	{Service, "`[service]`: start and stop services, and change their files"},
+	{Systemd, "`[systemd]`: change the configuration of systemd"},
+	{Modules, "`[modules]`: load kernel modules, and set their options"},
+	{Exec, "`${f:exec:...}`, and kernel variables that name a program: run programs that the profile names"},
 }
 
 // Allow is the set of permitted kinds.

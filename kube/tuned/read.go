@@ -84,13 +84,13 @@ func (r *reading) list(n *yaml.Node, kind, version string) {
 			}
 			for _, item := range value.Content {
 				if k := strict.Get(item, "kind"); k != nil && strings.HasSuffix(k.Value, "List") {
-					r.Fault(item, "a list in a list")
+					r.Fault(item, "items: a list must not contain another list")
 					continue
 				}
 				r.document(item, kind, version)
 			}
 		default:
-			r.Fault(key, "a list has no %q", key.Value)
+			r.Fault(key, "%q is not a field of a list; want items", key.Value)
 		}
 	}
 }

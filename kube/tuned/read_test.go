@@ -131,7 +131,7 @@ func TestReadRefuses(t *testing.T) {
 		{head + "spec: []\n", `f:5: spec: want fields, found a list`},
 		{head + "spec: {managementState: managed}\n", `f:5: spec.managementState: want a text that matches ^(Managed|Unmanaged|Force|Removed)$, found "managed"`},
 		{head + "spec:\n  profile:\n  - name: p\n", `f:7: spec.profile[0].data is missing`},
-		{head + "spec:\n  profile:\n  - {name: \"\", data: x}\n", `f:7: spec.profile[0].name is an empty text`},
+		{head + "spec:\n  profile:\n  - {name: \"\", data: x}\n", `f:7: spec.profile[0].name is empty`},
 		{head + "spec:\n  profile: {name: p}\n", `f:6: spec.profile: want a list, found fields`},
 		{rule + "{priority: 1}\n", `f:7: spec.recommend[0].profile is missing`},
 		{rule + "{profile: p}\n", `f:7: spec.recommend[0].priority is missing`},
@@ -145,7 +145,7 @@ func TestReadRefuses(t *testing.T) {
 		{rule + "{profile: p, priority: 1, match: [{label: a, match: [{lable: x}]}]}\n", "f:7: spec.recommend[0].match[0].match[0]: unknown field \"lable\" (did you mean \"label\"?)\nf:7: spec.recommend[0].match[0].match[0].label is missing"},
 		{rule + "{profile: p, priority: 1, match: [{label: a, type: Pod}]}\n", `f:7: spec.recommend[0].match[0].type: want node or pod, found "Pod"`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: true}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found true (bool): write "true", with the quotes`},
-		{rule + "{profile: p, priority: 1, match: [{label: a, value: yes}]}\n", `f:7: spec.recommend[0].match[0].value: yes is true or false to kubectl: write "yes", with the quotes`},
+		{rule + "{profile: p, priority: 1, match: [{label: a, value: yes}]}\n", `f:7: spec.recommend[0].match[0].value: kubectl reads yes as true or false: write "yes", with the quotes`},
 		{rule + "{profile: p, priority: 1, match: [{label: a, value: 1}]}\n", `f:7: spec.recommend[0].match[0].value: want text, found 1 (int): write "1", with the quotes`},
 		{rule + "{profile: p, priority: 1, machineConfigLabels: [a]}\n", `f:7: spec.recommend[0].machineConfigLabels: want a map of strings, found a list`},
 		{rule + "{profile: p, priority: 1, machineConfigLabels: {a: b, a: c}}\n", `f:7: spec.recommend[0].machineConfigLabels: "a" is given twice`},
@@ -157,10 +157,10 @@ func TestReadRefuses(t *testing.T) {
 		{head + "  creationTimestamp: yesterday\n", `f:5: metadata.creationTimestamp: parsing time`},
 		{"apiVersion: tuned.openshift.io/v1\nkind: Profile\nmetadata: {name: node}\nspec: {}\n", `f:4: spec.config is missing`},
 		{"apiVersion: v1\nkind: List\nitems: {}\n", `f:3: items: want a list, found fields`},
-		{"apiVersion: v1\nkind: List\nitem: []\n", `f:3: a list has no "item"`},
-		{"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: []}\n", `f:4: a list in a list`},
+		{"apiVersion: v1\nkind: List\nitem: []\n", `f:3: "item" is not a field of a list; want items`},
+		{"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: []}\n", `f:4: items: a list must not contain another list`},
 		{`{"apiVersion": "tuned.openshift.io/v1", "kind": "Tuned",` + "\n" + ` "metadata": {"name": "a"}, "spec": {` + "\n" + `"profile": [{"name": "p", "data": 5}], "x": 1}}`,
-			"f:3: spec.profile[0].data: want text, found 5 (int): write \"5\", with the quotes\nf:3: spec: unknown field \"x\": there are managementState, profile, recommend"},
+			"f:3: spec.profile[0].data: want text, found 5 (int): write \"5\", with the quotes\nf:3: spec: unknown field \"x\": known fields are managementState, profile, recommend"},
 	} {
 		got, err := Read("f", []byte(c.text))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

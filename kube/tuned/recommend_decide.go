@@ -55,7 +55,7 @@ func (r *Rules) give(d *Decision, rule *rule) {
 	if len(rule.takers) > 1 && d.Rule.By == ByLabels && len(rule.MachineConfigLabels) > 0 {
 		d.Notes = append(d.Notes, Note{
 			Reason: LabelsAcrossPools, Object: rule.object, Path: fmt.Sprintf("spec.recommend[%d].machineConfigLabels", rule.index),
-			Text: fmt.Sprintf("%s: more than one pool takes its machineConfigLabels: %s", where(rule.object, rule.index),
+			Text: fmt.Sprintf("%s: its machineConfigLabels match more than one pool: %s", where(rule.object, rule.index),
 				strings.Join(r.pools.taking(rule.MachineConfigLabels), ", ")),
 		})
 	}
@@ -92,7 +92,7 @@ func (a *asking) ties(decided int) (notes []Note) {
 		}
 		notes = append(notes, Note{
 			Reason: Tie, Object: other.object, Path: fmt.Sprintf("spec.recommend[%d]", other.index), Profile: other.Profile,
-			Text: fmt.Sprintf("%s, for profile %s, also matches, with %s: %s, for profile %s, comes first",
+			Text: fmt.Sprintf("%s (profile %s) also matches, with %s; %s (profile %s) is used, because it comes first",
 				where(other.object, other.index), other.Profile, same, where(first.object, first.index), first.Profile),
 		})
 	}

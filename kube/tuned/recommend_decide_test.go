@@ -135,7 +135,7 @@ func TestMissingPriority(t *testing.T) {
 		if got := outline(d); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
-		if text == "" && !strings.Contains(d.Notes[0].Text, "also matches, with no priority either: Tuned a, recommend[0]") {
+		if text == "" && !strings.Contains(d.Notes[0].Text, "also matches, with no priority either; Tuned a, recommend[0]") {
 			t.Errorf("%s", d.Notes[0].Text)
 		}
 	}
@@ -150,8 +150,8 @@ func TestInvalidItems(t *testing.T) {
 		item TunedMatch
 		want string
 	}{
-		{TunedMatch{}, `recommend[0].match[0].match[0]: has no label; matches nowhere`},
-		{TunedMatch{Label: "x", Type: "Node"}, `recommend[0].match[0].match[0]: type "Node" is neither node nor pod; matches nowhere`},
+		{TunedMatch{}, `recommend[0].match[0].match[0]: has no label; matches no node`},
+		{TunedMatch{Label: "x", Type: "Node"}, `recommend[0].match[0].match[0]: type "Node" is neither node nor pod; matches no node`},
 	} {
 		*inner = c.item
 		rules := New(objects, nil, options())

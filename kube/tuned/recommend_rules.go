@@ -85,13 +85,13 @@ func (r *Rules) manage(o *Object, t *Tuned) {
 	}
 	switch {
 	case o.Name != DefaultName:
-		note(ManagementStateIgnored, "managementState counts in Tuned %s only", DefaultName)
+		note(ManagementStateIgnored, "managementState is only read in Tuned %s", DefaultName)
 	case state == Managed || state == Force:
 	case state == Unmanaged || state == Removed:
 		r.managed = state
 	default:
 		r.managed = Unmanaged
-		note(UnknownManagementState, "managementState %q is not one of Managed, Unmanaged, Removed and Force: nothing is done", state)
+		note(UnknownManagementState, "managementState %q is not one of Managed, Unmanaged, Removed and Force; no node is changed", state)
 	}
 }
 
@@ -104,7 +104,7 @@ func (r *Rules) add(o *Object, t *Tuned) {
 	if !known {
 		o.Notes = append(o.Notes, Note{
 			Reason: UnknownDeferred, Object: o.Name, Path: "metadata.annotations",
-			Text: fmt.Sprintf("%s=%q is not one of always, update and never: it counts as never", DeferredAnnotation, t.Annotations[DeferredAnnotation]),
+			Text: fmt.Sprintf("%s=%q is not one of always, update and never; it counts as never", DeferredAnnotation, t.Annotations[DeferredAnnotation]),
 		})
 	}
 	for i := range t.Spec.Recommend {
@@ -137,7 +137,7 @@ func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 	}
 	const at = ".machineConfigLabels"
 	if _, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: ru.MachineConfigLabels}); err != nil {
-		note(InvalidRule, at, "hold nowhere: %v", err)
+		note(InvalidRule, at, "match no node: %v", err)
 		return
 	}
 	names := r.pools.taking(ru.MachineConfigLabels)
@@ -147,9 +147,9 @@ func (r *Rules) labels(ru *rule, note func(Reason, string, string, ...any)) {
 	}
 	switch {
 	case len(names) > 1 && len(ru.MachineConfigLabels) > 0: // OpenShift does not define the case of {}
-		note(LabelsAcrossPools, at, "more than one pool takes them: %s", strings.Join(names, ", "))
+		note(LabelsAcrossPools, at, "match more than one pool: %s", strings.Join(names, ", "))
 	case len(names) == 0:
-		note(NoPool, at, "no pool takes them")
+		note(NoPool, at, "match no pool")
 	}
 	if ru.Match != nil && len(ru.Match) == 0 {
 		note(EmptyMatch, ".match", "is empty and matches every node, regardless of machineConfigLabels")
@@ -176,11 +176,11 @@ func (r *Rules) items(all []TunedMatch, path string, note func(Reason, string, s
 		at := fmt.Sprintf("%s.match[%d]", path, i)
 		switch {
 		case m.Label == "":
-			note(InvalidRule, at, "has no label; matches nowhere")
+			note(InvalidRule, at, "has no label; matches no node")
 		case m.Type == PodLabel && !r.options.PodLabels:
-			note(PodLabelsIgnored, at, "needs the pod label %s, which the operator does not watch (--pod-labels); matches nowhere", m.Label)
+			note(PodLabelsIgnored, at, "needs the pod label %s, which the operator does not watch (--pod-labels); matches no node", m.Label)
 		case m.Type != "" && m.Type != NodeLabel && m.Type != PodLabel:
-			note(InvalidRule, at, "type %q is neither node nor pod; matches nowhere", m.Type)
+			note(InvalidRule, at, "type %q is neither node nor pod; matches no node", m.Type)
 		}
 		r.items(m.Match, at, note)
 	}

@@ -213,7 +213,7 @@ func (d *deployed) hugePages(before map[string]string) {
 		return why
 	}
 	why := verdict("needs-restart")
-	if !strings.Contains(why, "restart the kubelet to count them") {
+	if !strings.Contains(why, "restart the kubelet so that it counts the new huge pages") {
 		d.Errorf("it says: %s", why)
 	}
 	d.Logf("of huge pages that the kubelet has not counted the status says: %s", why)

@@ -90,9 +90,9 @@ func TestEtcdShown(t *testing.T) {
 		}
 	}
 	check := func(more ...string) []string { return append([]string{"check", "--all", "--output=json"}, more...) }
-	const nowhere = "members not found in this cluster: --etcd-"
-	said(0, nowhere+"endpoints with their addresses", check()...)
-	said(0, nowhere+"endpoints with their addresses", check(files...)...)
+	const nowhere = "no etcd members found in this cluster; name their addresses with --etcd-"
+	said(0, nowhere+"endpoints, and the files of a client certificate", check()...)
+	said(0, nowhere+"endpoints, and the files of a client certificate", check(files...)...)
 	said(2, "nothing defragmented: "+nowhere+"endpoints", append([]string{"check", "--defragment", "--yes"}, files...)...)
 	if _, said := load(2, files...); !strings.Contains(said, nowhere+"metrics") {
 		t.Error(said)
@@ -100,7 +100,7 @@ func TestEtcdShown(t *testing.T) {
 
 	c.static(t, "etcd", at)
 	c.static(t, "kube-apiserver", "", "kube-apiserver", "--etcd-servers=https://127.0.0.1:2379", "--etcd-cafile=/pki/etcd/ca.crt", "--etcd-certfile=/pki/client.crt", "--etcd-keyfile=/pki/client.key")
-	closed := fmt.Sprintf("its members are at %s (pods of kube-system) and require a client certificate: --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/etcd/ca.crt, /pki/client.crt and /pki/client.key", at)
+	closed := fmt.Sprintf("the etcd members %s (found in pods of kube-system) require a client certificate; name its files with --etcd-cacert, --etcd-cert and --etcd-key; on a node of the control plane they are /pki/etcd/ca.crt, /pki/client.crt and /pki/client.key", at)
 	var all audited
 	c.fettle(t, 0, &all, check()...)
 	told := false
@@ -110,7 +110,7 @@ func TestEtcdShown(t *testing.T) {
 	if !told {
 		t.Errorf("nobody says that etcd wants a certificate: %+v", all.Findings)
 	}
-	said(2, "nothing defragmented: its members are at "+at, "check", "--defragment", "--yes")
+	said(2, "nothing defragmented: the etcd members "+at, "check", "--defragment", "--yes")
 
 	all = audited{}
 	c.fettle(t, 0, &all, check(files...)...)
@@ -127,7 +127,7 @@ func TestEtcdShown(t *testing.T) {
 		}
 	}
 	said(2, "--etcd-cert: open /is/not/there", check("--etcd-cert=/is/not/there")...)
-	said(2, "give both certificate and key", check(files[:2]...)...)
+	said(2, "want both a client certificate and its key", check(files[:2]...)...)
 
 	for _, more := range [][]string{files, append([]string{"--etcd-metrics=" + at}, files...), {"--etcd-metrics=" + etcdURL}} {
 		x, _ := load(0, more...)

@@ -58,7 +58,7 @@ func TestKubeletRival(t *testing.T) {
 		c.must(r.get(nodeKubelets, &all))
 		return len(all.Items)
 	}
-	says("ReportOnly", "the Machine Config Operator, whose MachineConfigPool worker is there")
+	says("ReportOnly", "the Machine Config Operator (MachineConfigPool worker exists)")
 	if told() != 0 {
 		t.Error("nodes are told something")
 	}

@@ -143,7 +143,7 @@ func (l *loader) everyField() {
 		x, said := l.run(0, append([]string{"run"}, args...)...)
 		stop()
 		all.Wait()
-		for _, note := range []string{"basename of a template is not used", "image is not used: those of"} {
+		for _, note := range []string{"basename of a template is ignored", "image is ignored; the images come from"} {
 			if !strings.Contains(said, note) {
 				t.Errorf("it does not say: %s\n%s", note, said)
 			}

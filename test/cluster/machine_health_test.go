@@ -224,11 +224,11 @@ func (b *healthBench) tables() {
 		status        string
 		says          string
 	}{
-		{int64(2), 25, 2, true, "25 25 2", "maxUnhealthy is 2; 2 are unhealthy: remediation is open"},
+		{int64(2), 25, 2, true, "25 25 2", "maxUnhealthy is 2; 2 are unhealthy: remediation is allowed"},
 		{int64(2), 25, 3, false, "25 22 0", "maxUnhealthy is 2; 3 are unhealthy: nothing is remediated"},
-		{"40%", 25, 10, true, "25 25 10", "40 % of 25 machines is 10; 10 are unhealthy: remediation is open"},
+		{"40%", 25, 10, true, "25 25 10", "40 % of 25 machines is 10; 10 are unhealthy: remediation is allowed"},
 		{"40%", 25, 11, false, "25 14 0", "40 % of 25 machines is 10; 11 are unhealthy: nothing is remediated"},
-		{"40%", 6, 2, true, "6 6 2", "40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is open"},
+		{"40%", 6, 2, true, "6 6 2", "40 % of 6 machines is 2 (2.4 rounded down); 2 are unhealthy: remediation is allowed"},
 		{"40%", 6, 3, false, "6 3 0", "40 % of 6 machines is 2 (2.4 rounded down); 3 are unhealthy: nothing is remediated"},
 	} {
 		name := fmt.Sprintf("table-%d", i)

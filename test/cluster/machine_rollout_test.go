@@ -78,7 +78,7 @@ func TestMachineRollOut(t *testing.T) {
 		return nil
 	})
 	old := b.ill("rolled", 1, time.Hour)
-	const why = "a roll-out of the kubelet's settings runs in pool real: 0 of 1 node have them, node1 is changing"
+	const why = "a rollout of kubelet settings is in progress in pool real: 0 of 1 node have the settings, node1 is changing"
 	b.says("rolled", "Remediating", "False", "Waiting", why, time.Minute)
 	time.Sleep(5 * time.Second)
 	alive(old[0])

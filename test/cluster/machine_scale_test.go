@@ -316,7 +316,7 @@ func (b *healthBench) fails() {
 	if n, _, _ := unstructured.NestedInt64(s.Object, "spec", "replicas"); n != 5 {
 		b.t.Errorf("%d replicas: only the first batch was to be asked for", n)
 	}
-	for _, want := range []string{" (0s of 20s): of machine set east 0 of 2 new machines", "has no node", "to give up the missing machines: kubectl fettle scale execute east --to 3;"} {
+	for _, want := range []string{" (0s of 20s): machine set east: 0 of 2 new machines", "has no node", "to give up the missing machines: kubectl fettle scale execute east --to 3;"} {
 		if !strings.Contains(out, want) {
 			b.t.Errorf("it does not say %q:\n%s", want, out)
 		}

@@ -61,7 +61,7 @@ func (d *deployed) inOrder(r *rolled) {
 	// A pool is paused on purpose.
 	d.kubectl("patch", "kubeletpool", "real", "--type=merge", "-p", `{"spec":{"paused":true}}`)
 	out, code := d.fettle("uninstall", "--yes")
-	if code != 4 || !strings.Contains(out, "pool real is paused: kubectl patch kubeletpool real") {
+	if code != 4 || !strings.Contains(out, "pool real is paused; to resume: kubectl patch kubeletpool real") {
 		d.Errorf("of a pool that is paused: exit code %d, %s", code, out)
 	}
 	if got := d.kubectl("get", "kubeletpool", "real", "-o=jsonpath={.spec.managementState}"); got != "" {

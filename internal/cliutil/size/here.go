@@ -51,7 +51,7 @@ func assumeHere(h *host.Host, wish sizing.Request, figures map[string]machineFig
 			return "", sizing.Bad(in.Name, "want a number; this machine's own number is unknown: %s", unknown)
 		}
 		if err := in.Assume(text, "this machine"); err != nil {
-			return "", sizing.Bad(in.Name, "this machine's: %w", err)
+			return "", sizing.Bad(in.Name, "this machine's value is not accepted: %w", err)
 		}
 		assumed = append(assumed, "--"+in.Name+" "+in.String())
 	}

@@ -68,7 +68,7 @@ func (p *Program) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 		}
 		some, err := source.FindIn(from, *p.Root, []string{path})
 		if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
-			p.Screen.SayOnce(fmt.Sprintf("--log %s: not in %s (--root): reading this machine's file", path, *p.Root))
+			p.Screen.SayOnce(fmt.Sprintf("--log %s: not found in %s (--root); reading this machine's file instead", path, *p.Root))
 			some, err = source.Find(host.Live(), []string{path})
 		}
 		found, errs = append(found, some...), append(errs, err)
@@ -89,10 +89,10 @@ func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]str
 	}
 	for i, f := range logFormats {
 		if f.Guessed != "" && l.options.Say != nil {
-			l.options.Say(fmt.Sprintf("%s: guessed: %s; --format sets it", set.Logs[i].Path, f.Guessed))
+			l.options.Say(fmt.Sprintf("%s: fettle assumes %s; if this is wrong, use --format", set.Logs[i].Path, f.Guessed))
 		}
 		if f.UnitUnknown != "" {
-			return nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("--log: %s: unknown unit of %q", set.Logs[i].Path, f.UnitUnknown),
+			return nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("--log: %s: unknown time unit of the field %q", set.Logs[i].Path, f.UnitUnknown),
 				"use one of these, depending on the program that wrote the log:\n"+strings.Join([]string{l.options.Command + " --unit ms", l.options.Command + " --unit s", l.options.Command + " --unit us"}, "\n"))
 		}
 	}

@@ -158,7 +158,7 @@ func puppetHere(ctx context.Context, h *host.Host, w *puppet.Request) error {
 		s.Webserver, s.WebserverNo = "", err.Error()
 	}
 	if s.FileRule, err = puppetserver.NotForAll(h); err != nil {
-		s.FileRule = "unknown which nodes may read them: " + err.Error()
+		s.FileRule = "unknown which nodes may read the files: " + err.Error()
 	}
 	file, java, _ := puppetserver.JavaFile(h)
 	s.JavaFile, s.JavaText = strings.TrimPrefix(file, "/"), java

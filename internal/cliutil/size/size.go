@@ -92,7 +92,7 @@ those of this machine; the output says so.`,
 		nil, nil,
 	},
 	{
-		"network", "Size the MTU and CPU cost of an overlay network", "",
+		"network", "Calculate MTU and CPU cost of an overlay network", "",
 		func() sizing.Request { return server.NewNetwork() },
 		nil, nil,
 	},
@@ -106,8 +106,8 @@ those of this machine; the output says so.`,
   3. how many JRuby interpreters and how much memory the remaining requests need
 
 It writes files only for worthwhile changes: scripts for static catalogs, the cache's
-configuration (nginx or Apache httpd, with TLS and client certificates), and the server's
-own configuration and memory. Otherwise it reports the log's figures.`,
+configuration (nginx or Apache httpd, with TLS and client certificates), and the
+server's own configuration and memory. Otherwise it reports the log's figures.`,
 		func() sizing.Request { return puppet.New() },
 		map[string]machineFigure{"ram": memoryHere, "cpus": cpusHere}, gatherPuppet,
 	},

@@ -211,18 +211,18 @@ func argument(in daemon.Argument, data json.RawMessage) (any, error) {
 	case "s":
 		var s *string
 		if err := json.Unmarshal(data, &s); err != nil || s == nil {
-			return nil, errors.New("not a text")
+			return nil, errors.New("not a string")
 		}
 		return *s, nil
 	}
 	var table map[string]*string
 	if err := json.Unmarshal(data, &table); err != nil || table == nil {
-		return nil, errors.New("not an object of strings")
+		return nil, errors.New("not an object with string values")
 	}
 	texts := make(map[string]string, len(table))
 	for key, value := range table {
 		if value == nil {
-			return nil, errors.New("not an object of strings")
+			return nil, errors.New("not an object with string values")
 		}
 		texts[key] = *value
 	}

@@ -152,10 +152,10 @@ func (s *State) fold(r record, bootID string) error {
 	case r.Stage != nil:
 		t := s.Tx(r.Stage.ID)
 		if t == nil {
-			return fmt.Errorf("before-images of transaction %d, which has no begin record", r.Stage.ID)
+			return fmt.Errorf("old values of transaction %d, which has no begin record", r.Stage.ID)
 		}
 		if t.Kind == Undo {
-			return fmt.Errorf("before-images of transaction %d, but that is an undo", t.ID)
+			return fmt.Errorf("old values of transaction %d, which is an undo and has none", t.ID)
 		}
 		for _, b := range r.Stage.Entries {
 			e := &Entry{Tx: t, Before: b, Orig: b.Before, State: Live}

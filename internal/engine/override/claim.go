@@ -206,16 +206,16 @@ func (c *Claims) For(s setting.Setting) []Claim {
 			switch {
 			case found[i].Void != "":
 			case setting.Zero(found[i].Value):
-				found[i].Void = "0 says that " + rival.Setting.Name + " is the limit (" + rival.Place() + ")"
+				found[i].Void = "0 means that " + rival.Setting.Name + " is the limit (" + rival.Place() + ")"
 			case found[i].order.compare(rival.order) < 0:
-				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
+				found[i].Void = "overridden by " + rival.Place() + ", which sets " + rival.Setting.Name
 			}
 		}
 	}
 	if rival, brings, ok := c.deciding(s, Claim.Certain); ok {
 		for i := range found {
 			if found[i].Void == "" && !c.kinds.Equal(s, found[i].Value, brings.Value) && (brings.Stays || found[i].order.compare(rival.order) < 0) {
-				found[i].Void = "undone by " + rival.Place() + ", which sets " + rival.Setting.Name
+				found[i].Void = "overridden by " + rival.Place() + ", which sets " + rival.Setting.Name
 			}
 		}
 	}

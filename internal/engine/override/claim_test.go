@@ -145,7 +145,7 @@ net.ipv4.conf.all.rp_filter = 2
 net.ipv4.conf.*.rp_filter = 1
 `, want: map[string][]string{
 			"net.ipv4.conf.all.rp_filter": {
-				"/etc/sysctl.d/90-b.conf:1 1 [admin] VOID a pattern; the key itself is set at /usr/lib/sysctl.d/10-a.conf:1",
+				"/etc/sysctl.d/90-b.conf:1 1 [admin] VOID a pattern; not applied to this key, which has its own line at /usr/lib/sysctl.d/10-a.conf:1",
 				"/usr/lib/sysctl.d/10-a.conf:1 2"},
 			"net.ipv4.conf.lo.rp_filter": {
 				"/usr/lib/sysctl.d/10-a.conf:2 (absent) VOID sets nothing, keeps the existing value",
@@ -158,7 +158,7 @@ vm.swappiness = 1
 -- etc/sysctl.d/20-b.conf --
 -vm.swappiness
 `, want: map[string][]string{"vm.swappiness": {
-			"/etc/sysctl.d/10-a.conf:1 1 [admin] VOID taken back by /etc/sysctl.d/20-b.conf:1",
+			"/etc/sysctl.d/10-a.conf:1 1 [admin] VOID excluded by /etc/sysctl.d/20-b.conf:1",
 			"/etc/sysctl.d/20-b.conf:1 (absent) [admin] VOID sets nothing, keeps the existing value"}}},
 		"two names of one variable": {tree: `
 -- etc/sysctl.d/a.conf --
@@ -219,7 +219,7 @@ vm.dirty_background_bytes = 0
 vm.dirty_background_ratio = 3
 `))
 	want := map[string][]string{
-		"vm.dirty_ratio":            {"/usr/lib/sysctl.d/10-a.conf:1 20 VOID undone by /etc/sysctl.d/20-b.conf:1, which sets vm.dirty_bytes"},
+		"vm.dirty_ratio":            {"/usr/lib/sysctl.d/10-a.conf:1 20 VOID overridden by /etc/sysctl.d/20-b.conf:1, which sets vm.dirty_bytes"},
 		"vm.dirty_bytes":            {"/etc/sysctl.d/20-b.conf:1 1000000 [admin]"},
 		"vm.dirty_background_ratio": {"/etc/sysctl.d/30-c.conf:1 3 [admin]"},
 	}
@@ -278,7 +278,7 @@ vm.swappiness = 60
 		"/sys/module/module/parameters/name":                       at("a b"),
 		"/sys/devices/system/cpu/smt/control":                      at("off"),
 		"/sys/devices/system/cpu/intel_pstate/status":              nil,
-		"/sys/module/loop/parameters/max_loop":                     {"/proc/cmdline:1 9 [admin] if modprobe loads the module, which reads the words behind -- too"},
+		"/sys/module/loop/parameters/max_loop":                     {"/proc/cmdline:1 9 [admin] if modprobe loads the module, because only modprobe reads the words after --"},
 		"vm.laptop_mode":                                           nil,
 	})
 	check(t, tree("4.18.0-553.el8", "sysctl.vm.swappiness=10 elevator=noop cpufreq.default_governor=performance"), map[string][]string{

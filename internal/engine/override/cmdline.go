@@ -14,7 +14,7 @@ const cmdlineFile = "/proc/cmdline"
 
 const (
 	whenKernelStart  = "when the kernel starts"
-	whenKernelSysctl = "by the kernel just before it starts init"
+	whenKernelSysctl = "by the kernel just before init starts"
 )
 
 // place is the setting that a parameter of the command line sets.
@@ -91,7 +91,7 @@ func readCommandLine(r *reader) {
 		switch key := strings.ReplaceAll(p.key, "-", "_"); {
 		case p.init:
 			// The kernel ignores these lines, but libkmod (30) does not.
-			c.Condition = "modprobe loads the module, which reads the words behind -- too"
+			c.Condition = "modprobe loads the module, because only modprobe reads the words after --"
 			if p.assigned {
 				r.moduleParameter(c, p)
 			}

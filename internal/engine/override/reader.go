@@ -79,7 +79,7 @@ func (r *reader) file(p string) (string, bool) {
 		most = maxUdevFile
 	}
 	if len(b) > most {
-		r.unread(p, fmt.Sprintf("not read: %s, at most %s allowed for a settings file", unit.Size(len(b)).Human(), unit.Size(most).Human()))
+		r.unread(p, fmt.Sprintf("not read: the file has %s, but a settings file may have at most %s", unit.Size(len(b)).Human(), unit.Size(most).Human()))
 		return "", false
 	}
 	return string(b), true
@@ -121,7 +121,7 @@ func (r *reader) pattern(file string, n int) bool {
 	before := r.patterns
 	r.patterns += n
 	if before <= maxPatterns && r.patterns > maxPatterns {
-		r.unread(file, fmt.Sprintf("remaining patterns not read: more than %d in %s", maxPatterns, r.source))
+		r.unread(file, fmt.Sprintf("more than %d patterns in %s; the rest was not read", maxPatterns, r.source))
 	}
 	return r.patterns <= maxPatterns
 }

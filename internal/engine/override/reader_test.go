@@ -79,7 +79,7 @@ func TestManyPatterns(t *testing.T) {
 	if n := len(c.For(setting.Setting{Kind: "sysfs", Name: "/sys/kernel/mm/ksm/run"})); n != maxPatterns {
 		t.Errorf("%d claims of patterns, want %d", n, maxPatterns)
 	}
-	if len(problems) != 2 || len(c.Unread(Sysctl)) != 1 || len(c.Unread(Tmpfiles)) != 1 || !strings.Contains(problems[0].String(), "/etc/sysctl.d/a.conf: remaining patterns not read: more than 256") {
+	if len(problems) != 2 || len(c.Unread(Sysctl)) != 1 || len(c.Unread(Tmpfiles)) != 1 || !strings.Contains(problems[0].String(), "/etc/sysctl.d/a.conf: more than 256 patterns in") {
 		t.Errorf("the problems are %v", problems)
 	}
 	if ids := c.Sysctls(h.Files); len(ids) != 2000 {

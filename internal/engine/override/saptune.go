@@ -155,7 +155,7 @@ func parseSaptune(text string) []saptuneLine {
 		case l[0] == '[':
 			section, tags, _ = strings.Cut(strings.TrimSuffix(l[1:], "]"), ":")
 			if tags != "" {
-				tags = "the section's tags hold here: " + tags
+				tags = "the tags of its section match this machine: " + tags
 			}
 			continue
 		}

@@ -250,7 +250,7 @@ func readKubelet(r *reader) {
 		}
 		c.Administrator = !strings.HasPrefix(c.File, "/usr/") && !strings.HasPrefix(c.File, "/lib/")
 		if protects && c.Void == "" {
-			c.Void = "only checked: under " + k.key + " the kubelet does not start when the value differs"
+			c.Void = "only checked: with " + k.key + " the kubelet does not start if the value differs"
 		}
 		for _, t := range kubeletTunables {
 			c.Setting = setting.Setting{Kind: "sysctl", Name: t.name}

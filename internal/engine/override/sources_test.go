@@ -181,9 +181,9 @@ kernel.panic = 0
 		"/etc/sysctl.d/10-a.conf:1 0 [admin]", "/usr/lib/systemd/system/kubelet.service 10"}})
 	check(t, unit+"protectKernelDefaults: false"+enabled, map[string][]string{"vm.overcommit_memory": {"/etc/k/kubelet.yaml:2 1 [admin]"}})
 	check(t, unit+"protectKernelDefaults: true"+enabled, map[string][]string{"vm.panic_on_oom": {
-		"/etc/k/kubelet.yaml:2 0 [admin] VOID only checked: under protectKernelDefaults the kubelet does not start when the value differs"}})
+		"/etc/k/kubelet.yaml:2 0 [admin] VOID only checked: with protectKernelDefaults the kubelet does not start if the value differs"}})
 	check(t, unit+"a: &a {x: 1}\nb: &b {protectKernelDefaults: true}\n<<: [*a, *b]"+enabled, map[string][]string{"vm.panic_on_oom": {
-		"/etc/k/kubelet.yaml:3 0 [admin] VOID only checked: under protectKernelDefaults the kubelet does not start when the value differs"}})
+		"/etc/k/kubelet.yaml:3 0 [admin] VOID only checked: with protectKernelDefaults the kubelet does not start if the value differs"}})
 	check(t, unit+"b: &b {protectKernelDefaults: true}\n<<: *b\nprotectKernelDefaults: false"+enabled, map[string][]string{"vm.panic_on_oom": {"/etc/k/kubelet.yaml:4 0 [admin]"}})
 	check(t, unit, map[string][]string{"kernel.panic": {
 		"/usr/lib/systemd/system/kubelet.service 10 VOID kubelet.service is neither enabled nor running"}})
@@ -197,7 +197,7 @@ kernel.panic = 0
 -- etc/default/kubelet --
 KUBELET_EXTRA_ARGS=--protect-kernel-defaults
 `, map[string][]string{"kernel.panic": {
-		"/etc/default/kubelet:1 10 [admin] VOID only checked: under protectKernelDefaults the kubelet does not start when the value differs"}})
+		"/etc/default/kubelet:1 10 [admin] VOID only checked: with protectKernelDefaults the kubelet does not start if the value differs"}})
 }
 
 // TestUnitsOnACopy: a copy that does not record which units are enabled makes a claim
@@ -206,7 +206,7 @@ func TestUnitsOnACopy(t *testing.T) {
 	const wants = "/etc/systemd/system/multi-user.target.wants/saptune.service"
 	note := map[string]string{"/etc/sysconfig/saptune": "NOTE_APPLY_ORDER=x\n", "/etc/saptune/extra/x.conf": "[sysctl]\nvm.swappiness = 10\n"}
 	for _, c := range []struct{ name, more, content, want string }{
-		{"nothing recorded", "/proc/version", "Linux\n", "10 [admin] if saptune.service is enabled, which is not recorded in this copy"},
+		{"nothing recorded", "/proc/version", "Linux\n", "10 [admin] if saptune.service is enabled; this copy does not record whether it is"},
 		{"linked", wants, "-> /usr/lib/systemd/system/saptune.service", "10 [admin]"},
 		{"not linked", "/etc/systemd/system/multi-user.target.wants/x.service", "-> /x", "10 [admin] VOID saptune.service, which applies this note, is not enabled"},
 	} {

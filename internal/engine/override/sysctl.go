@@ -130,7 +130,7 @@ func (t *sysctlTable) finish() {
 		c := l.claim
 		o := t.options[l.key]
 		if c.Void == "" && o.excluded {
-			c.Void = "taken back by " + o.place
+			c.Void = "excluded by " + o.place
 		}
 		if isPattern(l.key) {
 			if globs := t.globs(c.File, l.key); len(globs) > 0 {
@@ -179,7 +179,7 @@ func (o *sysctlOptions) patternsFor(s setting.Setting) []Claim {
 			if e.excluded {
 				c.Void = "excluded by " + e.place
 			} else {
-				c.Void = "a pattern; the key itself is set at " + e.place
+				c.Void = "a pattern; not applied to this key, which has its own line at " + e.place
 			}
 		}
 		out = append(out, c)

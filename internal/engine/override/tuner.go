@@ -82,16 +82,16 @@ var tuners = []tuner{
 	},
 	{
 		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd",
-		files: []string{"/etc/tuned/ppd_base_profile"}, sets: "switches TuneD's profile for the desktop's power menu", handOver: "systemctl disable --now tuned-ppd",
+		files: []string{"/etc/tuned/ppd_base_profile"}, sets: "TuneD's profile, according to the desktop's power menu", handOver: "systemctl disable --now tuned-ppd",
 		may: []string{},
 	},
 	{
-		name: "TLP", unit: "tlp.service", sets: "governor, energy preference, disk and USB power saving, by power source",
+		name: "TLP", unit: "tlp.service", sets: "governor, energy preference, disk and USB power saving, according to the power source",
 		handOver: "systemctl disable --now tlp",
 		may:      tlpMay,
 	},
 	{
-		name: "saptune", unit: "saptune.service", sets: "sysctl, limits and block devices by SAP notes", handOver: "saptune service takedown",
+		name: "saptune", unit: "saptune.service", sets: "sysctls, limits and block devices, according to SAP notes", handOver: "saptune service takedown",
 	},
 	{
 		name: "auto-cpufreq", unit: "auto-cpufreq.service", comm: "auto-cpufreq", sets: "governor, energy preference, boost",
@@ -99,7 +99,7 @@ var tuners = []tuner{
 		may:      energy,
 	},
 	{
-		name: "bpftune", unit: "bpftune.service", comm: "bpftune", sets: "network sysctls, by what it watches", handOver: "systemctl disable --now bpftune",
+		name: "bpftune", unit: "bpftune.service", comm: "bpftune", sets: "network sysctls, according to what it observes", handOver: "systemctl disable --now bpftune",
 		may: []string{"/proc/sys/net/*"},
 	},
 	{

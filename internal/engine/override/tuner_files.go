@@ -62,10 +62,10 @@ func (r *reader) ktuneFile(file, when, void, condition string) {
 			Setting: setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + l.key)}}
 		value := l.value
 		if rest, raises := strings.CutPrefix(value, ">"); raises {
-			value, c.Condition = rest, both(condition, "the value is lower than that")
+			value, c.Condition = rest, both(condition, "the current value is lower")
 		}
 		if strings.HasPrefix(value, "$") {
-			c.Condition = both(condition, "it equals the shell variable "+value)
+			c.Condition = both(condition, "the value equals the shell variable "+value)
 		}
 		c.Value = setting.Text(value)
 		r.add(c, 0)

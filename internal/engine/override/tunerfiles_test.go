@@ -52,7 +52,7 @@ x
 		"sysctl:net.core.somaxconn": {"/etc/saptune/override/1984787:3  [admin] VOID left untouched by /etc/saptune/override/1984787:3"},
 		"/sys/kernel/mm/transparent_hugepage/enabled": {
 			"/var/lib/saptune/working/notes/2205917:7 never",
-			"/var/lib/saptune/working/notes/2205917:9 madvise if the section's tags hold here: os=15-[5-7]",
+			"/var/lib/saptune/working/notes/2205917:9 madvise if the tags of its section match this machine: os=15-[5-7]",
 		},
 		"/sys/kernel/mm/ksm/run": {"/etc/saptune/extra/mine.conf:2 1 [admin]"},
 	} {
@@ -153,7 +153,7 @@ vm.swappiness = 60
 			t.Errorf("%s: %v, %+v; want %s", name, ok, w, want)
 		}
 	}
-	if got := claimsFor(t, c, "sysctl:kernel.pid_max"); len(got) != 1 || got[0] != "/etc/sysctl.ktune:2 4194303 [admin] if the value is lower than that" {
+	if got := claimsFor(t, c, "sysctl:kernel.pid_max"); len(got) != 1 || got[0] != "/etc/sysctl.ktune:2 4194303 [admin] if the current value is lower" {
 		t.Errorf("raised: %q", got)
 	}
 }

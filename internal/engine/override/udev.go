@@ -172,7 +172,7 @@ func (r *reader) udevSets(f udevFile, rule udevRule, dev *udevDevice, condition 
 			if c.Condition != "" {
 				c.Condition += ", "
 			}
-			c.Condition += "the value of " + t.String() + " is made when it acts"
+			c.Condition += "the value of " + t.String() + " is known only when the rule is applied"
 		}
 		c.Value = setting.Text(value)
 		if t.key == "SYSCTL" {
@@ -260,7 +260,7 @@ func udevTokens(l string) ([]udevToken, string) {
 		var t udevToken
 		i := strings.IndexAny(l, "{=!+-: \t")
 		if i <= 0 {
-			return nil, fmt.Sprintf("no udev rule at %q", clip(l))
+			return nil, fmt.Sprintf("not a udev rule: %q", clip(l))
 		}
 		t.key, l = l[:i], l[i:]
 		if l[0] == '{' {

@@ -53,7 +53,7 @@ func (r *reader) needsUnit(unit, what string) (void, condition string) {
 		return "", ""
 	case r.unlisted:
 		r.notRecorded(unitDirs[0])
-		return "", unit + " is enabled, which is not recorded in this copy"
+		return "", unit + " is enabled; this copy does not record whether it is"
 	}
 	return unit + ", which applies " + what + ", is not enabled", ""
 }

@@ -86,11 +86,11 @@ func AssignKnown(ctx context.Context, h *host.Host, table []Plugin, units []*pro
 func noDevice(u *profile.Unit, some bool) string {
 	switch {
 	case u.DevicesUdevRegex != "":
-		return fmt.Sprintf("[%s] does nothing: devices_udev_regex=%s matches no free device", u.Name, u.DevicesUdevRegex)
+		return fmt.Sprintf("[%s] does nothing: devices_udev_regex=%s matches no unassigned device", u.Name, u.DevicesUdevRegex)
 	case some:
-		return fmt.Sprintf("[%s] does nothing: devices=%s matches no free device", u.Name, u.Devices)
+		return fmt.Sprintf("[%s] does nothing: devices=%s matches no unassigned device", u.Name, u.Devices)
 	}
-	return fmt.Sprintf("[%s] does nothing: no free %s device on this machine", u.Name, u.Type)
+	return fmt.Sprintf("[%s] does nothing: this machine has no unassigned %s device", u.Name, u.Type)
 }
 
 // matching returns the free devices that match devices_udev_regex, or without that devices=.

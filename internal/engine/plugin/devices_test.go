@@ -55,12 +55,12 @@ func TestAssign(t *testing.T) {
 		{"negative and positive", []*profile.Unit{unit("one", "disk", "sd*\t!sdb,!sdc")}, map[string][]string{"one": {"sda"}}, nil},
 		{"nothing left", []*profile.Unit{unit("one", "disk", "*"), unit("two", "disk", "sda")},
 			map[string][]string{"one": {"cciss/c0d0", "sda", "sdb", "sdc", "vda"}, "two": nil},
-			[]string{"p.conf:3: [two] does nothing: no free disk device on this machine"}},
+			[]string{"p.conf:3: [two] does nothing: this machine has no unassigned disk device"}},
 		{"no match", []*profile.Unit{unit("one", "disk", "xvd*")}, map[string][]string{"one": nil},
-			[]string{"p.conf:3: [one] does nothing: devices=xvd* matches no free device"}},
+			[]string{"p.conf:3: [one] does nothing: devices=xvd* matches no unassigned device"}},
 		{"all but some, and no other", []*profile.Unit{unit("one", "disk", "!sd* !vd*,!cciss*")}, map[string][]string{"one": nil}, nil},
 		{"no device", []*profile.Unit{unit("usb", "usb", "*")}, map[string][]string{"usb": nil},
-			[]string{"p.conf:3: [usb] does nothing: no free usb device on this machine"}},
+			[]string{"p.conf:3: [usb] does nothing: this machine has no unassigned usb device"}},
 		{"types do not compete", []*profile.Unit{unit("a", "disk", "*da"), unit("b", "cpu", "*")},
 			map[string][]string{"a": {"sda", "vda"}, "b": {"cpu0", "cpu2", "cpu10"}}, nil},
 		{"no devices at all", []*profile.Unit{unit("s", "sysctl", "*"), unit("x", "nothing", "*")}, map[string][]string{}, nil},
@@ -70,7 +70,7 @@ func TestAssign(t *testing.T) {
 		{"udev without", []*profile.Unit{byRegex("u", "audio", "X")}, map[string][]string{"u": nil},
 			[]string{`p.conf:3: [u]: plug-in "audio" has no udev devices, so devices_udev_regex cannot select any; use devices=`}},
 		{"udev no match", []*profile.Unit{byRegex("u", "disk", "ID_BUS=fc")}, map[string][]string{"u": nil},
-			[]string{"p.conf:3: [u] does nothing: devices_udev_regex=ID_BUS=fc matches no free device"}},
+			[]string{"p.conf:3: [u] does nothing: devices_udev_regex=ID_BUS=fc matches no unassigned device"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := machine.Mounted(t, map[string]string{

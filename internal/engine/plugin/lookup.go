@@ -129,7 +129,7 @@ func (w Words) Read(o profile.Option) (_ profile.Option, warning string) {
 		return o, ""
 	}
 	last := len(list) - 1
-	warning = fmt.Sprintf("%s=%s is not %t: only %s and %s count, as in TuneD", o.Name, o.Value, meant, strings.Join(list[:last], ", "), list[last])
+	warning = fmt.Sprintf("%s=%s does not mean %t: as in TuneD, only %s and %s do", o.Name, o.Value, meant, strings.Join(list[:last], ", "), list[last])
 	if o.Value = "0"; read {
 		o.Value = "1"
 	}

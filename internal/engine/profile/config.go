@@ -133,7 +133,7 @@ func (p *configParser) parseLine(line string) bool {
 	indent := utf8.RuneCountInString(line) - utf8.RuneCountInString(strings.TrimLeftFunc(line, isSpace))
 	if p.option != nil && indent > p.indent {
 		if p.option.valueless {
-			p.errs = append(p.errs, errAt(p.pos(), "continues the value of %q, but line %d has no \"=\"", p.option.key, p.option.pos.Line))
+			p.errs = append(p.errs, errAt(p.pos(), "this line continues the value of %q, but line %d has no \"=\"", p.option.key, p.option.pos.Line))
 			return true
 		}
 		p.pending = append(p.pending, value)

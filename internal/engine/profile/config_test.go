@@ -80,7 +80,7 @@ func TestParseConfigErrors(t *testing.T) {
 		{"no name in a variables file", "=1", parseSyntax{true, true}, `/p/tuned.conf:1: no name before "="`},
 		{"empty header", "[a]\n[]", parseSyntax{}, `/p/tuned.conf:2: expected name=value or [section], found "[]"`},
 		{"all of them", "[a]\nx\nk=1\ny", parseSyntax{}, "/p/tuned.conf:2: expected name=value or [section], found \"x\"\n/p/tuned.conf:4: expected name=value or [section], found \"y\""},
-		{"a name without value goes on", "k\n  v", parseSyntax{true, true}, `/p/tuned.conf:2: continues the value of "k", but line 1 has no "="`},
+		{"a name without value goes on", "k\n  v", parseSyntax{true, true}, `/p/tuned.conf:2: this line continues the value of "k", but line 1 has no "="`},
 		{"too large", strings.Repeat("#", maxConfigSize+1), parseSyntax{}, `/p/tuned.conf: file larger than 1024 KiB`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

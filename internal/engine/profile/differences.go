@@ -17,15 +17,15 @@ type Difference struct {
 var Differences = []Difference{
 	{
 		ID: "variables-leak", Versions: "all",
-		TuneD:  "variables of every profile loaded since the daemon started stay defined, so a profile can see those of the one before it, also in include=",
+		TuneD:  "variables of all profiles loaded since the daemon started stay defined, so a profile can use variables of the previous profile, also in include=",
 		Fettle: "each load starts without variables",
-		Why:    "what a profile means must not depend on what was in force before",
+		Why:    "the meaning of a profile must not depend on earlier profiles",
 		Source: "issue 76; profiles/variables.py, one Variables object for the life of the daemon",
 	},
 	{
 		ID: "forward-reference", Versions: "all",
-		TuneD:  "a variable that refers to one defined further down keeps the text ${name}; a child that overrides a variable keeps the parent's place, so it cannot refer to the child's new variables",
-		Fettle: "the definition further down is evaluated first; a reference to itself, at once or in a circle, keeps the text",
+		TuneD:  "a variable that refers to a later one keeps the text ${name}; a child that overrides a variable keeps the parent's place, so it cannot refer to the child's new variables",
+		Fettle: "the later definition is evaluated first; a direct or circular reference of a variable to itself keeps the text",
 		Why:    "the order of lines in two files is not what the author of either meant",
 		Source: "issue 751; profiles/merger.py and variables.py add_from_cfg",
 	},
@@ -66,9 +66,9 @@ var Differences = []Difference{
 	},
 	{
 		ID: "name-refused", Versions: "all",
-		TuneD:  "a profile name with other characters than letters, digits, _ . - is dropped from the list without a word",
+		TuneD:  "a profile name with other characters than letters, digits, _ . - is silently dropped from the list",
 		Fettle: "it is refused",
-		Why:    "what was asked for must not be done in part",
+		Why:    "a request must not be fulfilled only in part",
 		Source: "profiles/loader.py, load",
 	},
 	{
@@ -94,16 +94,16 @@ var Differences = []Difference{
 	},
 	{
 		ID: "recommend-without-virt-what", Versions: "all",
-		TuneD:  "without virt-what every machine is taken for bare metal",
-		Fettle: "the hypervisor flag of the CPU and the firmware's names are read instead; what they do not tell is unknown, and said",
+		TuneD:  "without virt-what every machine counts as bare metal",
+		Fettle: "the CPU's hypervisor flag and the firmware's names are read instead; if these do not answer, the result is unknown, with a message",
 		Why:    "unknown is not no",
 		Source: "utils/profile_recommender.py, process_config",
 	},
 	{
 		ID: "virt-check-without-virt-what", Versions: "all",
-		TuneD:  "where virt-what is missing or fails, virt_check takes every machine for bare metal",
+		TuneD:  "if virt-what is missing or fails, virt_check returns bare metal for every machine",
 		Fettle: "the machine's files answer, as they do for the recommendation",
-		Why:    "the profile for OpenShift would have the parent for bare metal on a guest",
+		Why:    "otherwise the profile for OpenShift would include the bare-metal profile on a guest",
 		Source: "profiles/functions/function_virt_check.py",
 	},
 	{
@@ -116,9 +116,9 @@ var Differences = []Difference{
 	{
 		ID: "untrusted-directory", Versions: "all",
 		TuneD:  "acts on any file in its profile directories",
-		Fettle: "where programs run, included files, variables files and scripts that others than root can write are refused, and so are functions that run programs if any file of the profile is one",
-		Why:    "whoever can write such a file is root otherwise",
-		Source: "CVE-2024-52336 for the same way in",
+		Fettle: "included files, variables files and scripts are refused where programs run, if users other than root can write them; so are functions that run programs, if such users can write any file of the profile",
+		Why:    "otherwise every user who can write such a file becomes root",
+		Source: "CVE-2024-52336 used the same path",
 	},
 	{
 		ID: "limits", Versions: "all",
@@ -136,9 +136,9 @@ var Differences = []Difference{
 	},
 	{
 		ID: "ascii-digits", Versions: "all",
-		TuneD:  "digits of every script make a number",
+		TuneD:  "digits of any writing system count as numbers",
 		Fettle: "only 0-9 do",
-		Why:    "the kernel takes no others",
+		Why:    "the kernel accepts no others",
 		Source: "Python int, str.isdigit and str.isdecimal",
 	},
 	{
@@ -158,29 +158,29 @@ var Differences = []Difference{
 	{
 		ID: "isolated-cores-argument", Versions: "2.28",
 		TuneD:  "calc_isolated_cores with an argument that is not a number ends the load with an unhandled AttributeError",
-		Fettle: "as 2.20: the call stays as text, with a warning",
+		Fettle: "as in TuneD 2.20: the call stays as text, with a warning",
 		Why:    "a typing mistake should be named",
 		Source: "profiles/functions/function_calc_isolated_cores.py",
 	},
 	{
 		ID: "isolated-cores-packed", Versions: "2.20",
 		TuneD:  "calc_isolated_cores gives every number, 1,2,3",
-		Fettle: "as 2.28: ranges, 1-3",
-		Why:    "2.28 is the language of today's profiles",
+		Fettle: "as in TuneD 2.28: ranges, 1-3",
+		Why:    "today's profiles are written for TuneD 2.28",
 		Source: "profiles/functions/function_calc_isolated_cores.py of 2.20 and 2.28",
 	},
 	{
 		ID: "variables-as-unit", Versions: "2.20",
-		TuneD:  "[variables] is merged like any other section: drop= takes inherited variables away, prepend= is itself a variable, and only a section of that name counts, whatever its type=",
-		Fettle: "as 2.28: drop= does nothing there, prepend=1 puts new variables first, and any section of type=variables counts",
-		Why:    "2.28 is the language of today's profiles",
+		TuneD:  "[variables] is merged like any other section: drop= removes inherited variables, prepend= is itself a variable, and only a section of that name counts, whatever its type=",
+		Fettle: "as in TuneD 2.28: drop= does nothing there, prepend=1 puts new variables first, and any section of type=variables counts",
+		Why:    "today's profiles are written for TuneD 2.28",
 		Source: "profiles/merger.py and loader.py of 2.20 and 2.28",
 	},
 	{
 		ID: "priority-as-option", Versions: "2.20",
-		TuneD:  "priority= is an option, which drop=priority takes away",
-		Fettle: "as 2.28: an attribute of the section",
-		Why:    "2.28 is the language of today's profiles",
+		TuneD:  "priority= is an option, which drop=priority removes",
+		Fettle: "as in TuneD 2.28: an attribute of the section",
+		Why:    "today's profiles are written for TuneD 2.28",
 		Source: "units/manager.py of 2.20 and profiles/unit.py of 2.28",
 	},
 }

@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	reasonExecutes    = "known when applied: it runs a program"
+	reasonExecutes    = "known only when applied: the function runs a program"
 	reasonNotRecorded = "not recorded in this copy of a machine"
 )
 
@@ -135,7 +135,7 @@ func (x *expander) expandFunctions(text string, pos Pos) (string, []Call, error)
 		c := text[i]
 		if c == '}' {
 			if len(open) == 0 {
-				x.warn(pos, "a } without its ${ in %q: what follows is not expanded", clip(text))
+				x.warn(pos, "a } without ${ in %q: the rest is not expanded", clip(text))
 				out = append(out, text[i:]...)
 				return unescapeFunctions(out), calls, nil
 			}
@@ -171,7 +171,7 @@ func (x *expander) expandFunctions(text string, pos Pos) (string, []Call, error)
 		escaped = c == '\\'
 	}
 	if len(open) > 0 {
-		x.warn(pos, "a ${ without its } in %q", clip(text))
+		x.warn(pos, "a ${ without } in %q", clip(text))
 	}
 	return unescapeFunctions(out), calls, nil
 }

@@ -59,8 +59,8 @@ func TestWarnings(t *testing.T) {
 		`tuned/p/tuned.conf:7: variable "nope" is not defined`,
 		`tuned/p/tuned.conf:8: unknown function "nosuch"`,
 		`tuned/p/tuned.conf:9: function kb2s: 1 argument expected, found 0`,
-		`tuned/p/tuned.conf:10: a } without its ${`,
-		`tuned/p/tuned.conf:11: a ${ without its }`,
+		`tuned/p/tuned.conf:10: a } without ${`,
+		`tuned/p/tuned.conf:11: a ${ without }`,
 		`tuned/p/tuned.conf:12: ${f}: expected the name of a function`,
 		`tuned/p/tuned.conf:14: variables file /nope does not exist`,
 		`tuned/p/tuned.conf:15: variable "a.b" is not defined: a name is`,
@@ -89,7 +89,7 @@ func TestWordsThatAreNotTrue(t *testing.T) {
 	}, "p")
 	var got []string
 	for _, w := range p.Warnings {
-		if _, text, ok := strings.Cut(w.String(), "tuned.conf:"); ok && strings.Contains(text, "is not true") {
+		if _, text, ok := strings.Cut(w.String(), "tuned.conf:"); ok && strings.Contains(text, "does not mean true") {
 			line, _, _ := strings.Cut(text, ":")
 			got = append(got, line)
 		}

@@ -234,7 +234,7 @@ func (m *merged) warnNotTrue(u *rawUnit) {
 		if strings.TrimSpace(a.value) == "" {
 			word = "an empty " + a.name + "="
 		}
-		m.warn(a.pos, "[%s] %s is not true: only 1, true and True count, %s", u.name, word, a.effect)
+		m.warn(a.pos, "[%s] %s does not mean true (only 1, true and True do), %s", u.name, word, a.effect)
 	}
 }
 

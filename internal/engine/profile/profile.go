@@ -291,7 +291,7 @@ func Print(s *ui.Screen, p *Profile) {
 		for _, o := range u.Options {
 			v := o.Value
 			if len(o.Deferred) > 0 {
-				v = "known when applied: " + o.Deferred[0].Text
+				v = "known only when applied: " + o.Deferred[0].Text
 			}
 			pos := o.Pos.String()
 			if s.Width > 0 && !s.Wide { // the files are listed below
@@ -349,9 +349,9 @@ func PrintRecommendation(s *ui.Screen, r Recommendation, h *ui.Headline) {
 	case len(r.Why) == 0:
 		ui.PrintLine(s, "  because no section before %s applies", r.Pos.place())
 	default:
-		ui.PrintLine(s, "  by %s", r.Pos.place())
+		ui.PrintLine(s, "  rule: %s", r.Pos.place())
 	}
 	for _, c := range r.Unknown {
-		ui.PrintLine(s, "  not known here: %s", c)
+		ui.PrintLine(s, "  not determined: %s", c)
 	}
 }

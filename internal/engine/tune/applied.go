@@ -21,7 +21,7 @@ func PrintApplied(s *ui.Screen, a *Applied, h *ui.Headline) {
 	if slices.ContainsFunc(bad, func(st Step) bool {
 		return st.Action != None && (st.Verdict != plugin.Rejected || st.Changed)
 	}) {
-		head = "to look at" // for a started script, or a value that waits for a reboot
+		head = "to review" // for a started script, or a value that waits for a reboot
 	}
 	writeOthers(s, head, bad, Listing{})
 	if a.Result == journal.ResultRolledBack {
@@ -55,7 +55,7 @@ func resultWord(r string) string {
 	case journal.ResultRolledBack:
 		return "✗ rolled back"
 	case ResultNothing:
-		return "· nothing done"
+		return "· nothing changed"
 	}
 	return "✗ roll-back incomplete"
 }
@@ -116,7 +116,7 @@ func TransactionWords(ids []int) string {
 // PrintUndone prints the headline of an undo, and the values that it kept or could not restore.
 func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline) {
 	ui.PrintHeadline(s, h)
-	gone := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "was to be"}, {Head: "why not", Below: true}}}
+	gone := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "old value"}, {Head: "why not restored", Below: true}}}
 	g := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "stays at"}, {Head: "instead of"}, {Head: "why", Below: true}}}
 	for _, v := range u.Values {
 		switch {

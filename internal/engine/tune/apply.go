@@ -244,7 +244,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 		return fmt.Errorf("%w: %s is now %s", ErrStale, st.Setting, id)
 	}
 	if l := kind.Lifetime(); st.Lifetime != l {
-		return fmt.Errorf("lifetime: %s is %q, not %q", st.Setting, l, st.Lifetime)
+		return fmt.Errorf("lifetime: %s has the lifetime %q, not %q", st.Setting, l, st.Lifetime)
 	}
 	now, err := kind.Read(ctx, st.Setting)
 	if err != nil {
@@ -259,7 +259,7 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 			return err
 		}
 		if why, ok := e.Kinds.WhyIrreversible(st.Setting, now, st.Want); ok && st.Action == Write {
-			return fmt.Errorf("cannot undo %s: %s", st.Setting, why)
+			return fmt.Errorf("%s not written, because undo could not restore it: %s", st.Setting, why)
 		}
 	}
 	if !e.Kinds.Equal(st.Setting, st.Before, now) {

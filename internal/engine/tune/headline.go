@@ -62,14 +62,11 @@ func (p *Plan) onlyForHosts() bool {
 }
 
 func notApplicable(h *ui.Headline, n int, guest bool) string {
-	verb, where := " do not apply ", "here"
-	if n == 1 {
-		verb = " does not apply "
-	}
+	words := " not applicable"
 	if guest {
-		where = "to a guest"
+		words += " to a guest"
 	}
-	return h.Count("not_applicable", n, "") + verb + where
+	return h.Count("not_applicable", n, "") + words
 }
 
 // countVerdicts adds the number of values per verdict to h, those that need attention first.
@@ -103,12 +100,12 @@ func (v *Verification) Summarize() ui.Headline {
 	if !v.Met {
 		mark = "✗"
 	}
-	h.Line("%s %s: %s", mark, cmp.Or(strings.Join(v.Profiles, " "), "set one by one"), strings.Join(parts, ", "))
+	h.Line("%s %s: %s", mark, cmp.Or(strings.Join(v.Profiles, " "), "set individually"), strings.Join(parts, ", "))
 	if v.NotInForce {
 		h.Line("%s", map[string]string{
-			AppliedNever:   "fettle has never applied it here: this only compares",
-			AppliedBefore:  "not in force: this only compares",
-			AppliedUnknown: "whether fettle has applied it is not known (no journal): this only compares",
+			AppliedNever:   "never applied on this machine; verify only compares",
+			AppliedBefore:  "not in force; verify only compares",
+			AppliedUnknown: "unknown whether it was ever applied (no journal); verify only compares",
 		}[v.Applied])
 	}
 	return h
@@ -145,7 +142,7 @@ func (a *Applied) Summarize(took time.Duration) ui.Headline {
 	for _, part := range []struct {
 		name, text string
 		n          int
-	}{{"dynamic", "by the load", dynamic}, {"held", "held by fettle's daemon", held}, {"attention", "to look at", len(a.attention())}} {
+	}{{"dynamic", "load-dependent", dynamic}, {"held", "held by fettle's daemon", held}, {"attention", "to review", len(a.attention())}} {
 		if part.n > 0 {
 			line += ", " + h.Count(part.name, part.n, "") + " " + part.text
 		}
@@ -202,7 +199,7 @@ func (st *Status) Summarize() ui.Headline {
 			h.Line("%s", line)
 		}
 		if st.Copy {
-			h.Line("fettle: not determined (a copy does not have its journal)")
+			h.Line("fettle: unknown (the copy does not contain fettle's journal)")
 		} else {
 			h.Line("no profile active")
 		}
@@ -219,7 +216,7 @@ func (st *Status) Summarize() ui.Headline {
 		parts = append(parts, h.Count("drifted", len(st.Drifted), "value")+" drifted", h.Count("rejected", len(st.Rejected), "")+" rejected")
 	}
 	if n := len(st.Asked); n > 0 {
-		parts = append(parts, h.Count("set_alone", n, "")+" set one by one")
+		parts = append(parts, h.Count("set_alone", n, "")+" set individually")
 	}
 	if len(parts) > 0 {
 		h.Line("%s", strings.Join(parts, ", "))
@@ -253,7 +250,7 @@ func (st *Status) othersInCharge() []string {
 	}
 	switch {
 	case recorded != "" && st.TunersUnknown != "":
-		lines = append(lines, "in charge: TuneD by its own files, profile "+recorded+"; whether it runs is not recorded")
+		lines = append(lines, "in charge: TuneD according to its files, profile "+recorded+"; the copy does not record whether TuneD runs")
 	case recorded != "" && st.Copy:
 		lines = append(lines, "TuneD does not run and is not enabled; its files name "+recorded)
 	case st.Copy && len(lines) == 0 && st.TunersUnknown != "":

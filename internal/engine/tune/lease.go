@@ -242,7 +242,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 		ids = append(ids, t.ID)
 	}
 	if len(ids) == 0 {
-		return nil, errors.New("no trial is in progress")
+		return nil, errors.New("no trial of fettle tune --try is in progress")
 	}
 	return ids, nil
 }
@@ -278,7 +278,7 @@ func hold(stateDir, name string, taken error) (*os.File, error) {
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-			return nil, fmt.Errorf("%w here: %s holds %s", taken, noted(f), f.Name())
+			return nil, fmt.Errorf("%w: %s holds the lock %s", taken, noted(f), f.Name())
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}

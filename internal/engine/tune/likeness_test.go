@@ -43,7 +43,7 @@ func TestTextThatReadsOtherwise(t *testing.T) {
 		first, second string         // why
 	}{
 		{"another text", func(w string) string { return "mode " + w + "\n" }, plugin.OK, plugin.Unknown, "wrote fast, read back mode fast", "wrote fast, read back mode slow"},
-		{"nothing shows", func(string) string { return "" }, plugin.Unknown, plugin.Unknown, "wrote fast, read back mode none as before", "wrote fast, read back mode slow"},
+		{"nothing shows", func(string) string { return "" }, plugin.Unknown, plugin.Unknown, "wrote fast, read back mode none, as before", "wrote fast, read back mode slow"},
 	} {
 		h, dir := fakeMachine(t, sysctls("dev.x", "mode none"))
 		writes := 0

@@ -50,7 +50,7 @@ func (m *Machine) asOption(ctx context.Context, name string) string {
 			if o.Name == name && !o.Control {
 				at := ""
 				if s, ok := m.placeOf(ctx, p, o); ok {
-					at = fmt.Sprintf(" and sets %s here", SettingWords(s))
+					at = fmt.Sprintf(" and sets %s on this machine", SettingWords(s))
 				}
 				return fmt.Sprintf("; %q is an option of the plug-in %s%s", name, p.Name, at)
 			}

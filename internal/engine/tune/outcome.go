@@ -34,9 +34,9 @@ func (a *Applied) Err(err error) error {
 	case a.Result == journal.ResultPartial:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", a.Failed(), all), "the other values are in force; undo them with fettle undo, or use --atomic to roll back on any failure")
 	case a.Result == ResultNothing && a.Failed() > 0:
-		return ui.Exit(ui.Failed, errors.New("no value could be set; nothing changed, no transaction recorded"))
+		return ui.Exit(ui.Failed, errors.New("no value could be set; nothing changed and no transaction was recorded"))
 	case a.Result == ResultNothing:
-		err := errors.New("nothing changed, no transaction recorded")
+		err := errors.New("nothing changed and no transaction was recorded")
 		for _, s := range a.Plan.Steps {
 			if s.Verdict == plugin.Refused || s.Verdict == plugin.Kept {
 				return ui.Hinted(ui.Refused, err, text.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")

@@ -141,7 +141,7 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 		b.problem(w.Pos, "%s", w.Text)
 	}
 	for _, o := range p.Unresolved {
-		b.item(ctx, plugin.Later("main", o, "known when applied: "+o.Deferred[0].Text), "main")
+		b.item(ctx, plugin.Later("main", o, "known only when applied: "+o.Deferred[0].Text), "main")
 	}
 	possible, assigned, err := b.units(ctx, p)
 	if err != nil {

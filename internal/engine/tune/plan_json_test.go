@@ -43,7 +43,7 @@ func TestSavedPlans(t *testing.T) {
 		{`"steps":[`, `"steps":null,"more":[`, "steps is null; want a list", ""},
 		{`"generation":`, `"generations":`, "generation: missing", ""},
 		{`"lifetime":"runtime"`, `"lifetime":"eternity"`, `steps[0].lifetime: "eternity": want one of`, ""},
-		{`"lifetime":"runtime"`, `"lifetime":"reboot"`, `steps[0]: lifetime: sysctl:vm.swappiness is "runtime", not "reboot"`, ""},
+		{`"lifetime":"runtime"`, `"lifetime":"reboot"`, `steps[0]: lifetime: sysctl:vm.swappiness has the lifetime "runtime", not "reboot"`, ""},
 		{`"stage":1`, `"stage":-5`, "steps[0].stage: -5: want 1 to", ""},
 		{`"stage":1`, `"stage":"first"`, "steps[0].stage: a string: want int", ""},
 		{`"action":"write"`, `"action":"overwrite"`, `steps[0].action: "overwrite"`, ""},

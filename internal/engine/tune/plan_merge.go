@@ -120,7 +120,7 @@ func (b *builder) pairs(ctx context.Context) {
 			b.settle(s, &b.plan.Steps[k])
 		case s.Action == Write && setting.Zero(s.Want) && b.Kinds.RefusesZero(s.Setting):
 			s.Action, s.Verdict = None, plugin.Rejected
-			s.Why = fmt.Sprintf("the kernel refuses 0 here; it becomes 0 when %s is set", twin.Name)
+			s.Why = fmt.Sprintf("the kernel refuses 0 for this setting; setting %s resets it to 0", twin.Name)
 		}
 	}
 	warned := map[setting.Setting]bool{}
@@ -146,7 +146,7 @@ func (b *builder) settle(s, twin *Step) {
 	case zeroEarly: // both are written, if the kernel accepts a 0
 		for _, x := range []*Step{early, late} {
 			if x.Action == Write && b.Kinds.RefusesZero(x.Setting) {
-				x.Action, x.Verdict, x.Why = None, plugin.Rejected, "the kernel refuses 0 here"
+				x.Action, x.Verdict, x.Why = None, plugin.Rejected, "the kernel refuses 0 for this setting"
 			}
 		}
 	default:
@@ -165,7 +165,7 @@ func (s *Step) follows(other *Step) {
 	}
 	s.Why = fmt.Sprintf("0 means that %s is the limit (%s)", other.Setting.Name, other.Reason)
 	if s.Verdict = plugin.OK; !setting.Zero(s.Before) {
-		s.Verdict, s.Why = plugin.Drifted, s.Why+"; it becomes 0 when that is written"
+		s.Verdict, s.Why = plugin.Drifted, s.Why+"; writing that setting resets this one to 0"
 		s.With = &other.Setting
 	}
 }
@@ -201,7 +201,7 @@ func (b *builder) warnNoLimit(ctx context.Context, s *Step, twin setting.Setting
 		return false
 	}
 	does := noLimit[s.Setting.Name] + noLimit[twin.Name] // one of the two has a text
-	b.problem(posOf(s.Reason), "%s = 0 does not mean \"no limit\": %s is 0 too, and then %s", s.Setting.Name, twin.Name, does)
+	b.problem(posOf(s.Reason), "%s = 0 does not mean \"no limit\"; because %s is 0 too, %s", s.Setting.Name, twin.Name, does)
 	return true
 }
 
@@ -251,7 +251,7 @@ func (b *builder) agrees(d setting.Decided, want setting.Value) bool {
 
 // loses marks a step as not written, with the line that wins.
 func (b *builder) loses(s, winner *Step, d setting.Decided) {
-	why := "both are the same variable; the later line applies"
+	why := "both names mean the same variable; the later line applies"
 	if d.Stays {
 		why = fmt.Sprintf("%s then reads %s", d.Setting.Name, show(d.Value))
 	}

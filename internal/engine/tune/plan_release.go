@@ -57,7 +57,7 @@ func (b *builder) releases(ctx context.Context) {
 		}
 		st := Step{
 			Setting: en.Setting, Want: to, Action: Release, Verdict: plugin.Drifted,
-			Why: "no longer set by the selection: goes back", Reason: en.Reason, Stage: b.stage,
+			Why: "no longer set by the selected profiles: restored", Reason: en.Reason, Stage: b.stage,
 		}
 		b.preferFile(&st)
 		if i, there := b.at[st.Setting]; there && b.plan.Steps[i].Override == nil || planned && st.Override == nil {
@@ -128,7 +128,7 @@ func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, plan
 		return false
 	}
 	if why, ok := b.Kinds.WhyIrreversible(st.Setting, st.Before, st.Want); ok && st.Override != nil {
-		b.problem(profile.Pos{File: st.Override.File, Line: st.Override.Line}, "%s not written: cannot be undone: %s", st.Setting, why)
+		b.problem(profile.Pos{File: st.Override.File, Line: st.Override.Line}, "%s not written, because undo could not restore it: %s", st.Setting, why)
 		return false
 	}
 	return true

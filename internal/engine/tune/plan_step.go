@@ -127,7 +127,7 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 	case ours != nil:
 		step.Action, step.Verdict, step.accepted, step.Why = Same, plugin.OK, true, writtenAndRead(step.Want, step.Before)
 		if like == setting.Unclear {
-			step.Verdict, step.Why = plugin.Unknown, step.Why+" as before"
+			step.Verdict, step.Why = plugin.Unknown, step.Why+", as before"
 		}
 		return
 	case like == setting.Same:

@@ -193,7 +193,7 @@ func optionItems(ctx context.Context, pl *plugin.Plugin, r *plugin.Request, o pr
 		name := strings.TrimPrefix(device+"/"+o.Name, "/")
 		return []plugin.Item{{
 			Change:  setting.Change{Setting: setting.Setting{Kind: r.Unit.Type, Name: name}, Want: setting.Text(o.Value), Reason: plugin.ReasonOf(o)},
-			Verdict: plugin.Deferred, Why: "known when applied: " + o.Deferred[0].Text, Device: device,
+			Verdict: plugin.Deferred, Why: "known only when applied: " + o.Deferred[0].Text, Device: device,
 		}}, nil
 	}
 	if err := ctx.Err(); err != nil {

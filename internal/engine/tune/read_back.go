@@ -57,7 +57,7 @@ func (w *writer) accepted(en *written, now setting.Value) (plugin.Verdict, strin
 	case ours != nil && like == setting.Same:
 		return plugin.OK, why // set by an earlier write, and not written again
 	case ours != nil || now == en.Before.Before:
-		return plugin.Unknown, why + " as before"
+		return plugin.Unknown, why + ", as before"
 	}
 	return plugin.OK, why
 }

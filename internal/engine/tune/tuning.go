@@ -170,7 +170,7 @@ func changeGrid(s *ui.Screen, groups [][]Step) *ui.Grid {
 		case st.Action == Release && st.Override != nil:
 			note += " (an administrator's file)"
 		case st.Action == Release:
-			note = "restored: not in the new profile"
+			note = "restored, because the new profile does not set it"
 		case st.Why != "":
 			note += " (" + st.Why + ")"
 		}
@@ -236,13 +236,13 @@ func from(s *ui.Screen, r setting.Reason) string {
 func PrintSetAlone(s *ui.Screen, all []Checked, most int) {
 	for i, c := range all {
 		if i == most {
-			ui.PrintLine(s, "%d more were set one by one; see fettle verify --all", len(all)-i)
+			ui.PrintLine(s, "%d more values were set individually; see fettle verify --all", len(all)-i)
 			return
 		}
 		mark, rest := "", ""
 		if c.Verdict != plugin.OK {
 			mark, rest = "! ", fmt.Sprintf(": %s, %s", c.Verdict, c.Why)
 		}
-		ui.PrintLine(s, "%sset by itself: %s = %s%s", mark, SettingWords(c.Setting), value(c.Want), rest)
+		ui.PrintLine(s, "%sset individually: %s = %s%s", mark, SettingWords(c.Setting), value(c.Want), rest)
 	}
 }

@@ -78,7 +78,7 @@ func (e *IncompleteError) Error() string {
 		lines = append(lines, "the journal is damaged at "+d+": the values of that record cannot be restored")
 	}
 	if e.Journal != "" {
-		lines = append(lines, "check the machine's values, then move "+e.Journal+" away; fettle starts a new journal")
+		lines = append(lines, "check the machine's values, then move "+e.Journal+" away; fettle then starts a new journal")
 	}
 	return "roll-back incomplete: " + strings.Join(lines, "; ")
 }
@@ -148,10 +148,10 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 			}
 		}
 		if gone[m.setting] && m.state != journal.Relinked {
-			m.state, m.why = journal.Closed, "it no longer exists: a device or module was removed"
+			m.state, m.why = journal.Closed, "the setting no longer exists, because a device or module was removed"
 		}
 		for _, en := range m.below {
-			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: journal.KeptNow, Found: m.found, Why: "changed by another program before the next transaction: that value is kept"})
+			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: journal.KeptNow, Found: m.found, Why: "changed by another program before the next transaction; the other program's value is kept"})
 		}
 		for _, en := range m.entries {
 			commit.Undone = append(commit.Undone, journal.Undone{Ref: en.Ref(), State: m.state, Found: m.found, Why: m.why})

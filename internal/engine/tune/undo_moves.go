@@ -113,7 +113,7 @@ func (e *Engine) cleanAfterReboot(ctx context.Context, m *move) {
 	e.at("undo:" + m.setting.String() + ":after")
 	switch {
 	case err != nil:
-		m.why = bootEnded + "; what it left: " + errno(err)
+		m.why = bootEnded + "; cannot remove its remains: " + errno(err)
 	case did:
 		m.state, m.why = journal.Restored, bootEnded+"; its remains were removed"
 	}

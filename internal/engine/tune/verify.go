@@ -96,7 +96,7 @@ func (e *Engine) Verify(ctx context.Context, p *profile.Profile, s *journal.Stat
 		switch st.Action {
 		case None:
 			if c.Verdict == plugin.Refused && ours != nil && selectionEntry(ours) {
-				c.Verdict, c.Why = plugin.Unknown, fmt.Sprintf("applied by transaction %d, and not checked now: %s", ours.Tx.ID, st.Why)
+				c.Verdict, c.Why = plugin.Unknown, fmt.Sprintf("applied by transaction %d, but cannot be checked now: %s", ours.Tx.ID, st.Why)
 			}
 		case Release:
 			c.Verdict, c.Why = plugin.NeedsDaemon, leftVarying
@@ -145,9 +145,9 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 		return v, ours.Why
 	}
 	if unclear && ours.Want == st.Want {
-		return plugin.Unknown, fmt.Sprintf("%s; %s was read after that", writtenAndRead(st.Want, st.Before), show(*ours.After))
+		return plugin.Unknown, fmt.Sprintf("%s; directly after the write %s was read", writtenAndRead(st.Want, st.Before), show(*ours.After))
 	}
-	why := fmt.Sprintf("fettle left %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
+	why := fmt.Sprintf("fettle set %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
 	if event := setting.ResetBy(st.Setting); event != "" {
 		why += "; " + event
 	}
@@ -200,7 +200,7 @@ func (e *Engine) checkAsked(ctx context.Context, top *journal.Entry) Checked {
 		c.Verdict, c.Why = plugin.OK, writtenAndRead(top.Want, now)
 		return c
 	case ours != nil:
-		c.Verdict, c.Why = plugin.Unknown, writtenAndRead(top.Want, now)+" as before"
+		c.Verdict, c.Why = plugin.Unknown, writtenAndRead(top.Want, now)+", as before"
 		return c
 	case like == setting.Same:
 		c.Verdict, c.Why = e.inPlace(ctx, st, top, e.bootID())

@@ -54,7 +54,7 @@ func Print(s *ui.Screen, w *Why) {
 		if i == len(w.Claims)-1 && c.Certain() {
 			note = "applied last"
 			if w.partial {
-				note += " of what was read"
+				note += ", as far as the files could be read"
 			}
 		}
 		g.Rows = append(g.Rows, []string{w.who(c), claimWants(c), c.Place(), note})

@@ -127,7 +127,7 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 		switch st.Verdict {
 		case plugin.Deferred, plugin.Unknown:
 			if st.Want.Absent || st.Verdict == plugin.Deferred {
-				c.Condition = "its values are known only where TuneD runs: " + st.Why
+				c.Condition = "its values are known only on the machine where TuneD runs: " + st.Why
 			}
 		case plugin.Dynamic:
 			c.Condition = "it follows the load"
@@ -135,9 +135,9 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 		admin, sure, again := reapplied(m, claims, st.Setting)
 		switch {
 		case again && sure:
-			c.Void = "TuneD applies " + admin.Place() + " after it (reapply_sysctl of tuned-main.conf)"
+			c.Void = "TuneD applies " + admin.Place() + " after its profile (reapply_sysctl in tuned-main.conf)"
 		case again && c.Condition == "":
-			c.Condition = "TuneD does not apply " + admin.Place() + " after it, which versions of TuneD do or do not"
+			c.Condition = "TuneD does not apply " + admin.Place() + " after its profile, which depends on the version of TuneD"
 		}
 		winner, certain := override.Winner(claims.For(admin.Setting))
 		claims.Add(c)
@@ -212,26 +212,26 @@ func whyTuners(m *tune.Machine, id setting.Setting, all []override.Tuner, tuned 
 	files := m.Kinds.KernelFiles(id)
 	var out []Tuner
 	for _, t := range all {
-		w := Tuner{Tuner: t, Effect: tunerNo, Why: "its files do not name this, and it is not among what it sets (" + t.Sets + ")"}
+		w := Tuner{Tuner: t, Effect: tunerNo, Why: "its files do not name this setting, and it sets only other things (" + t.Sets + ")"}
 		if t.Profile == "" {
-			w.Why = "it sets " + t.Sets + ", and this is not among that"
+			w.Why = "it sets only " + t.Sets
 		}
 		if t.Unit == tune.TuneDUnit && len(tuned.names) > 0 {
 			w.Profile = strings.Join(tuned.names, " ")
 		}
 		switch {
 		case slices.ContainsFunc(claims, func(c override.Claim) bool { return string(c.Source) == t.Name && c.Void == "" }):
-			w.Effect, w.Why = tunerSets, "a line in its files sets this"
+			w.Effect, w.Why = tunerSets, "a line in its files sets this setting"
 		case slices.ContainsFunc(claims, func(c override.Claim) bool { return string(c.Source) == t.Name }):
-			w.Why = "its line for this has no effect"
+			w.Why = "its line for this setting has no effect"
 		case slices.ContainsFunc(coupled, func(c Coupled) bool { return string(c.Source) == t.Name }):
-			w.Effect, w.Why = tunerSets, "a line of its files sets another one whose write changes this"
+			w.Effect, w.Why = tunerSets, "a line in its files sets another setting, and writing that one changes this setting too"
 		case t.Unit == tune.TuneDUnit && tuned.unsure != "":
 			w.Effect, w.Why = tunerMay, tuned.unsure
 		case t.Unit == tune.TuneDUnit && len(tuned.names) == 0:
 			w.Why = "it has no active profile"
 		case t.Unit == tune.TuneDUnit:
-			w.Why = "no line of its profile sets this"
+			w.Why = "no line of its profile sets this setting"
 			if st := tuned.unknownFor(id); st != nil {
 				w.Effect, w.Why = tunerMay, fmt.Sprintf("cannot determine which files or devices %s applies to: %s (%s)", tune.SettingWords(st.Setting), st.Why, st.Reason)
 			}

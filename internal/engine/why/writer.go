@@ -158,11 +158,11 @@ func (w *Writer) print(s *ui.Screen, now setting.Value) {
 	}
 	switch {
 	case l != nil && w.Own != nil && w.Own.Time.After(l.Time):
-		ui.PrintLine(s, "last writer: %s; before it %s", own, w.describe())
+		ui.PrintLine(s, "last writer: %s; previous writer: %s", own, w.describe())
 	case l != nil:
 		ui.PrintLine(s, "last writer: %s", w.describe())
 	case w.Own != nil && w.WatchedSince != nil:
-		ui.PrintLine(s, "last writer: %s; by others %s", own, w.LastWriterUnknown)
+		ui.PrintLine(s, "last writer: %s; other programs: %s", own, w.LastWriterUnknown)
 	case w.WatchedSince != nil:
 		ui.PrintLine(s, "last writer: %s", w.LastWriterUnknown)
 	default:
@@ -181,7 +181,7 @@ func (w *Writer) print(s *ui.Screen, now setting.Value) {
 		ui.PrintLine(s, "no other program has written it since; fettle's daemon has watched since %s", clock(*w.WatchedSince))
 	}
 	if w.Unseen != nil && w.Watching && w.Through == nil {
-		ui.PrintLine(s, "it was %s then and is %s now: changed by the kernel, or through another mount of proc or sysfs", w.Unseen.String(), now.String())
+		ui.PrintLine(s, "after the last known write the value was %s, but now it is %s: changed by the kernel, or through another mount of proc or sysfs", w.Unseen.String(), now.String())
 	}
 }
 
@@ -195,9 +195,9 @@ func (w *Writer) describe() string {
 	text += ", " + clock(l.Time)
 	switch {
 	case w.Through != nil:
-		text += fmt.Sprintf(": wrote %s into %s, which changes this one too", l.New, tune.SettingWords(*w.Through))
+		text += fmt.Sprintf(": wrote %s into %s, which also changes this setting", l.New, tune.SettingWords(*w.Through))
 	case l.Old == l.New:
-		text += ": wrote what was there already"
+		text += ": wrote the value that it already had"
 	default:
 		text += fmt.Sprintf(", from %s to %s", l.Old, l.New)
 	}

@@ -117,7 +117,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s has a value", none)
 		}
 	}
-	for name, want := range map[string]string{"memory_some_percent": "not in the kernel's format", "oom_kills_per_s": "reset", "io_some_percent": "", "conntrack_used_percent": ""} {
+	for name, want := range map[string]string{"memory_some_percent": "not in the format that the kernel writes", "oom_kills_per_s": "reset", "io_some_percent": "", "conntrack_used_percent": ""} {
 		v := s.Find(name)
 		if v == nil || v.Value != nil || !strings.Contains(v.Unknown, want) || want == "" && v.Unknown != "" {
 			t.Errorf("%s: %+v, want unknown %q", name, v, want)

@@ -79,7 +79,7 @@ func readCgroups(h *host.Host) *snapshot {
 		left := maxCgroups
 		s.readTree(h, tree, "", &left)
 		if left < 0 {
-			s.unknown[cgroupRoot] = "there are more cgroups than are read"
+			s.unknown[cgroupRoot] = "too many cgroups; the rest was not read"
 		}
 	}
 	return s

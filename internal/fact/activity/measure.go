@@ -196,7 +196,7 @@ func (s span) value(m measure, item string) Value {
 	took := s.seconds()
 	switch {
 	case !had && item == "": // a new cgroup or disk counts from 0
-		v.Unknown = "it appeared during the sample"
+		v.Unknown = "the counter appeared during the sample, so its growth is unknown"
 	case grown < 0 || m.kind == share && bys < 0:
 		v.Unknown = "the counter was reset during the sample"
 	case m.kind == share && bys == 0: // nothing happened

@@ -18,7 +18,7 @@ func (c counters) set(name string, v float64) { c[counter{name, ""}] = v }
 func (c counters) add(name string, v float64) { c[counter{name, ""}] += v }
 
 // errFormat is returned for a text that is not in the kernel's format.
-var errFormat = errors.New("not in the kernel's format")
+var errFormat = errors.New("not in the format that the kernel writes")
 
 // number parses an unsigned number.
 func number(s string) (float64, error) {

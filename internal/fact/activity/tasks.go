@@ -57,7 +57,7 @@ func readProcesses(h *host.Host, last bool) *processes {
 			continue // the process has ended
 		}
 		if left -= threads; left < 0 {
-			p.partial = "there are more than " + strconv.Itoa(maxTasks) + " threads"
+			p.partial = "more than " + strconv.Itoa(maxTasks) + " threads"
 			break
 		}
 		p.all[pid] = one
@@ -164,5 +164,5 @@ func parseFileLimit(text string) (float64, error) {
 			return number(w[0])
 		}
 	}
-	return 0, errors.New(`no line "Max open files"`)
+	return 0, errors.New(`the line "Max open files" is missing`)
 }

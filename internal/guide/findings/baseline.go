@@ -46,7 +46,7 @@ func ReadBaseline(name string, text []byte) (*Audit, error) {
 		return nil, fmt.Errorf("%s is not an audit: its schema is %q, not fettle/check/v1", name, a.Schema)
 	}
 	if len(a.Findings) == 0 {
-		return nil, fmt.Errorf("%s is not a complete audit: it has no findings", name)
+		return nil, fmt.Errorf("%s is not a complete audit: the findings are missing", name)
 	}
 	return &a, nil
 }

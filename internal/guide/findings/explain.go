@@ -40,7 +40,7 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 		}
 	}
 	if len(all) > 0 && a.Program == "" { // only fettle has --rule
-		fmt.Fprintln(s.Out, "\nthe rule itself, its evidence and tables:")
+		fmt.Fprintln(s.Out, "\nfor the rule, its evidence and tables:")
 		ui.PrintCommand(s, a.explained(all[0].ID)+" --rule")
 	}
 }

@@ -68,9 +68,9 @@ type OtherRelease struct {
 
 // Words describes the releases: "kubelet 1.37 (here 1.34.4)".
 func (o *OtherRelease) Words() string {
-	how := "here " + cmp.Or(o.Here, "of an unknown release")
+	how := "installed: " + cmp.Or(o.Here, "unknown")
 	if o.Rules != o.Release {
-		how = "newer than all known releases: rules of " + o.Rules + "; " + how
+		how = "newer than all known releases, so the rules of " + o.Rules + " apply; " + how
 	}
 	words := o.Program + " " + o.Release
 	if o.OpenShift != "" {

@@ -23,7 +23,7 @@ func Page(s *ui.Screen, a *Audit) {
 	}
 	p.Headline(fmt.Sprintf("%s (%s), %s", a.Machine, strings.Join(a.Platforms, ", "), a.Time.UTC().Format("2006-01-02 15:04 UTC")))
 	if off := a.disabledByCopy(); len(off) > 0 {
-		p.Note("Disabled by the copy itself: " + strings.Join(off, ", ") + ".")
+		p.Note("Disabled by a rule file in the copy: " + strings.Join(off, ", ") + ".")
 	}
 	if a.Slow.Answers() {
 		for _, l := range a.Slow.Lines() {

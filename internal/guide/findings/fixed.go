@@ -154,7 +154,7 @@ func PrintWritten(s *ui.Screen, w *sizing.Written) {
 	}
 	ui.Heading(s, "files below "+w.Dir)
 	if len(w.Files) == 0 {
-		fmt.Fprintln(s.Out, "none: no finding is fixed by a file")
+		fmt.Fprintln(s.Out, "no files: none of the findings can be fixed by a file")
 	}
 	for _, f := range w.Files {
 		fmt.Fprintf(s.Out, "%-11s %s\n", f.State, ui.Printable(f.Name))

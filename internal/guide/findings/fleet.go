@@ -138,7 +138,7 @@ func PrintFleet(s *ui.Screen, f *Fleet, v View) {
 		fmt.Fprintln(s.Out)
 		fmt.Fprintln(s.Out, ui.Printable("== "+h.Host+" =="))
 		if h.Audit == nil {
-			fmt.Fprintln(s.Out, s.Paint(ui.Red, "✗ not asked")+": "+ui.Printable(h.Error))
+			fmt.Fprintln(s.Out, s.Paint(ui.Red, "✗ not checked")+": "+ui.Printable(h.Error))
 			continue
 		}
 		Print(s, h.Audit, v)
@@ -158,7 +158,7 @@ func (f *Fleet) headline() (h ui.Headline) {
 	default:
 		differ += " differ"
 	}
-	h.Line("%s of %s asked: %s", h.Count("hosts_asked", n, ""), h.Count("hosts", len(f.Hosts), "host"), differ)
+	h.Line("%s of %s checked: %s", h.Count("hosts_asked", n, ""), h.Count("hosts", len(f.Hosts), "host"), differ)
 	return h
 }
 
@@ -186,7 +186,7 @@ func FleetMarkdown(out io.Writer, f *Fleet, all bool) error {
 	}
 	for _, h := range f.Hosts {
 		if h.Audit == nil {
-			if _, err := fmt.Fprintf(out, "# %s\n\nNot asked: %s\n\n", MarkdownText(h.Host), MarkdownText(h.Error)); err != nil {
+			if _, err := fmt.Fprintf(out, "# %s\n\nNot checked: %s\n\n", MarkdownText(h.Host), MarkdownText(h.Error)); err != nil {
 				return err
 			}
 			continue

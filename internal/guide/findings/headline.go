@@ -25,7 +25,7 @@ func (a *Audit) Conclude() {
 		a.Slow.AppendTo(&h)
 	}
 	if off := a.disabledByCopy(); len(off) > 0 {
-		h.Line("%s disabled by the copy itself: %s", h.Count("disabled_by_copy", len(off), "rule"), strings.Join(off, ", "))
+		h.Line("%s disabled by a rule file in the copy: %s", h.Count("disabled_by_copy", len(off), "rule"), strings.Join(off, ", "))
 	}
 	if a.Baseline != nil {
 		h.Line("%s", a.changeWords())
@@ -69,7 +69,7 @@ func (a *Audit) next(explained bool) string {
 		case a.Copied:
 			where = " on the machine itself"
 		}
-		steps = append(steps, fmt.Sprintf("fettle fix%s fixes %s, after asking", where, internaltext.Count(len(settings), "finding")))
+		steps = append(steps, fmt.Sprintf("fettle fix%s fixes %s, after a confirmation", where, internaltext.Count(len(settings), "finding")))
 	}
 	if !explained && (bad > 0 || len(unknown) > 0) {
 		steps = append(steps, "--details shows reasons and sources")

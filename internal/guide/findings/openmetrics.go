@@ -18,8 +18,8 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 		name, help string
 		counts     map[rule.State]int
 	}{
-		{"fettle_check_rules", "Rules of the last audit by state: each once, in the worst of its states.", a.RuleCounts},
-		{"fettle_check_findings", "Findings of the last audit by state: a rule for each disk has one for each.", a.Counts},
+		{"fettle_check_rules", "Rules of the last audit by state; each rule counts once, in its worst state.", a.RuleCounts},
+		{"fettle_check_findings", "Findings of the last audit by state; a rule for disks has one finding per disk.", a.Counts},
 	} {
 		family(of.name, of.help)
 		for _, s := range rule.States {

@@ -73,8 +73,8 @@ func PrintRule(s *ui.Screen, r *rule.Rule) {
 	if r.Fix != nil {
 		from := ""
 		if r.Copied {
-			line("fix", "from a rule in the copy ("+r.At.String()+"), for its machine: written by the author of the copy and never run by fettle")
-			from = "the copy says: "
+			line("fix", "from a rule in the copy ("+r.At.String()+"), for the copied machine; fettle never runs fixes from a copy")
+			from = "according to the copy: "
 		}
 		fix := func(text string) {
 			if text != "" {

@@ -82,7 +82,7 @@ func (f facts) Answer(input string) fact.Answer {
 	}
 	v, ok := fact.Plain(it.Value)
 	if !ok {
-		return fact.Answer{Unknown: "rules have no type for it", At: it.Source}
+		return fact.Answer{Unknown: "rules cannot use a fact of this type", At: it.Source}
 	}
 	return fact.Answer{Value: v, At: it.Source, LowerBound: it.More}
 }

@@ -78,8 +78,8 @@ func Undetermined(unknown map[string]string) []rule.Finding {
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
 		out = append(out, rule.Finding{
 			ID: "platform", Title: "The platform could be determined", Instance: name, State: rule.Unknown,
-			Reason:  fmt.Sprintf("whether this is %s is unknown: %s", name, unknown[name]),
-			Why:     "The rules of a platform apply only to machines of it, and whether this machine is one is unknown.",
+			Reason:  fmt.Sprintf("unknown whether this is %s: %s", name, unknown[name]),
+			Why:     "The rules of a platform apply only to its machines. Fettle could not find out whether this machine is one of them.",
 			Sources: []rule.Source{},
 		})
 	}

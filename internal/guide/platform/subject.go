@@ -146,16 +146,16 @@ func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
 	case len(cut) == 0:
 		return fact.Answer{Value: float64(n), At: at}
 	case n == 0:
-		return fact.Answer{Unknown: "none " + ends + "; --logs all reads the rest", At: at}
+		return fact.Answer{Unknown: "not found " + ends + "; --logs all reads the rest", At: at}
 	}
-	return fact.Answer{Value: float64(n), At: at, LowerBound: "this many are " + ends + "; --logs all reads the rest"}
+	return fact.Answer{Value: float64(n), At: at, LowerBound: "counted only " + ends + "; --logs all reads the rest"}
 }
 
 // Answer implements fact.MachineTree.
 func (s *Subject) Answer(input string) fact.Answer {
 	a, ok := s.source(input)
 	if !ok {
-		return fact.Answer{Unknown: "no source answers it"}
+		return fact.Answer{Unknown: "no source contains this fact"}
 	}
 	return a.Answer(input)
 }
@@ -164,7 +164,7 @@ func (s *Subject) Answer(input string) fact.Answer {
 func (s *Subject) Items(set string) (names []string, unknown string) {
 	a, ok := s.source(set)
 	if !ok {
-		return nil, "no source lists it"
+		return nil, "no source lists this set"
 	}
 	return a.Items(set)
 }

@@ -158,7 +158,7 @@ func (c *Catalogue) disable(all []disabled) []error {
 		case c.byID[d.id] == nil:
 			problems = append(problems, fmt.Errorf("%s: disable: no rule has the id %q%s", d.at, d.id, text.Suggest(d.id, slices.Sorted(maps.Keys(c.byID)))))
 		case strings.TrimSpace(d.reason) == "":
-			problems = append(problems, fmt.Errorf("%s: disable: %s needs a reason, which reports show", d.at, d.id))
+			problems = append(problems, fmt.Errorf("%s: disable: %s needs a reason (reason: TEXT), which reports show", d.at, d.id))
 		default:
 			c.disabled[d.id] = Disabled + d.reason + " (" + d.at.String() + ")"
 			if d.copied {

@@ -36,7 +36,7 @@ func (c *Catalogue) Check(ctx context.Context, m fact.MachineTree, platforms []s
 				return out
 			}
 			if r.Copied && f.Fix != nil {
-				f.Fix = &Repair{Text: "not written: the rule is from the copy (" + r.At.String() + "), which is not trusted; fettle fix " + r.ID + " on the machine itself applies it"}
+				f.Fix = &Repair{Text: "not written: the rule comes from the copy (" + r.At.String() + "), which is not trusted; fettle fix " + r.ID + " on the machine itself applies it"}
 			}
 			if f.State == Warned || f.State == Failed {
 				cause := f
@@ -82,7 +82,7 @@ func (c *Catalogue) ask(ctx context.Context, r *Rule, m fact.MachineTree) []Find
 	case unknown != "":
 		return []Finding{r.finding("", Unknown, unknown)}
 	case len(all) == 0:
-		return []Finding{r.finding("", NotApplicable, fmt.Sprintf("the machine has no %s", r.Each))}
+		return []Finding{r.finding("", NotApplicable, fmt.Sprintf("this machine has nothing to check in the set %s", r.Each))}
 	}
 	var out []Finding
 	for _, name := range all {
@@ -125,7 +125,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 			continue
 		case a.Value == nil && b.Absent == nil:
 			if absent == "" {
-				absent = "the machine has no " + name
+				absent = "this machine has no value of " + name
 			}
 			continue
 		case a.Value == nil:
@@ -230,9 +230,9 @@ func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Findi
 		case a.Unknown != "":
 			return r.finding(instance, Unknown, v.Product+".version: "+a.Unknown), true
 		case have == "":
-			return r.finding(instance, NotApplicable, "the machine has no "+v.Product), true
+			return r.finding(instance, NotApplicable, v.Product+" was not found on this machine"), true
 		case !v.holds(have):
-			return r.finding(instance, NotApplicable, fmt.Sprintf("it is for %s %s; this is %s", v.Product, v.Words(), have)), true
+			return r.finding(instance, NotApplicable, fmt.Sprintf("the rule is for %s %s; this machine has %s", v.Product, v.Words(), have)), true
 		}
 	}
 	if r.On == nil {
@@ -244,7 +244,7 @@ func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Findi
 		case a.Unknown != "":
 			return r.finding(instance, Unknown, part.input+": "+a.Unknown), true
 		case !part.holds(a.Value):
-			return r.finding(instance, NotApplicable, "it is for "+part.words), true
+			return r.finding(instance, NotApplicable, "the rule is only for "+part.words), true
 		}
 	}
 	return f, false
@@ -309,7 +309,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 		return err
 	}
 	if measured == nil {
-		return fmt.Errorf("%s: %s: has no value here", r.Measured.At, strings.TrimSpace(r.Measured.Text))
+		return fmt.Errorf("%s: %s: has no value on this machine", r.Measured.At, strings.TrimSpace(r.Measured.Text))
 	}
 	f.Measured, f.Unit = measured, c.unit(r)
 	env = maps.Clone(env)
@@ -363,9 +363,9 @@ func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 func (r *Rule) elsewhere() string {
 	switch {
 	case r.For != "":
-		return "it is for " + r.For
+		return "the rule is only for " + r.For
 	case r.Applies != nil:
-		return "it does not apply to this machine (applies: " + r.Applies.At.String() + ")"
+		return "the condition of the rule does not hold on this machine (applies: " + r.Applies.At.String() + ")"
 	}
 	return ""
 }

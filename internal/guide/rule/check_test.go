@@ -93,7 +93,7 @@ func TestNothingMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := c.Check(t.Context(), answers{"puma.workers": 1.0}, []string{"linux"}, nil)[0]
-	if f.State != Unknown || f.Reason != "a.yaml:7: workers > 5 ? workers : nil: has no value here" {
+	if f.State != Unknown || f.Reason != "a.yaml:7: workers > 5 ? workers : nil: has no value on this machine" {
 		t.Errorf("it is %s: %q", f.State, f.Reason)
 	}
 }

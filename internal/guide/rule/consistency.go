@@ -18,27 +18,27 @@ func (c *Catalogue) check(r *Rule) []error {
 	}
 	switch {
 	case r.ID == "":
-		return []error{fmt.Errorf("%s: a rule has no id: want id: NAME", r.At)}
+		return []error{fmt.Errorf("%s: the id of a rule is missing: want id: NAME", r.At)}
 	case !idForm().MatchString(r.ID):
 		fault(r.At, "an id has letters, digits, \".\", \"_\" and \"-\" and begins with a letter")
 	case r.Title == "":
-		fault(r.At, "no title")
+		fault(r.At, "title is missing")
 	case r.Failed == "":
-		fault(r.Key("title"), "no failed: add the title for a machine that does not follow the rule, such as failed: The machine has too little memory")
+		fault(r.Key("title"), "failed is missing: add the title for a machine that does not follow the rule, such as failed: The machine has too little memory")
 	case r.Why == "":
-		fault(r.At, "no why: explain the cost of not following it")
+		fault(r.At, "why is missing: explain the cost of not following it")
 	case len(r.Sources) == 0:
-		fault(r.At, "no sources: want sources: %s", forms["sources"])
+		fault(r.At, "sources is missing: want sources: %s", forms["sources"])
 	case len(r.Platforms) == 0:
-		fault(r.At, "no platforms: want platforms: %s", forms["platforms"])
+		fault(r.At, "platforms is missing: want platforms: %s", forms["platforms"])
 	case r.Reminder && (r.Want != nil || r.Pass != nil || len(r.Variants) > 0):
-		fault(r.At, "a reminder judges nothing: it has no want, pass or variants")
+		fault(r.At, "a reminder must not have want, pass or variants")
 	case !r.Reminder && r.Missing != "":
-		fault(r.Key("missing"), "missing is for a reminder: this rule reads its inputs")
+		fault(r.Key("missing"), "missing: is only for reminders, but this rule has inputs")
 	case !r.Reminder && len(r.Inputs) == 0:
-		fault(r.At, "no inputs: guidance that no program can read is a reminder")
+		fault(r.At, "inputs are missing; a rule that no program can check must be a reminder")
 	case !r.Reminder && r.Pass == nil && r.Want == nil && len(r.Variants) == 0:
-		fault(r.At, "neither want nor pass")
+		fault(r.At, "want or pass is missing")
 	}
 	if r.Each != "" && !slices.Contains(c.sets, r.Each) {
 		fault(r.Key("each"), "each: unknown set %q%s", r.Each, text.Suggest(r.Each, c.sets))
@@ -89,14 +89,14 @@ func (c *Catalogue) checkBinding(r *Rule, b Binding, fault func(Pos, string, ...
 	case setting && b.As.Zero() == nil:
 		fault(b.Pos, "%s: as %q: want the type that a setting is read as, one of number, text, truth, bytes, list: {input: %q, as: number}", b.Input, b.As, b.Input)
 	case !setting && b.As != "":
-		fault(b.Pos, "%s is a %s: as is for settings", b.Input, in.Type)
+		fault(b.Pos, "%s is a %s; as: is only for settings", b.Input, in.Type)
 	case !setting && !known:
 		fault(b.Pos, "unknown input %q%s", b.Input, inputHint(b.Input, slices.Sorted(maps.Keys(c.inputs))))
 	case in.Of() != "" && in.Of() != r.Each:
 		fault(b.Pos, "%s belongs to each %s: the rule needs each: %s", b.Input, in.Of(), in.Of())
 	}
 	if b.Absent != nil && !c.typeOf(b).Has(b.Absent) {
-		fault(b.Pos, "absent: %v is not a %s, which %s is", b.Absent, c.typeOf(b), b.Input)
+		fault(b.Pos, "absent: %v: want a %s, which is the type of %s", b.Absent, c.typeOf(b), b.Input)
 	}
 }
 
@@ -118,7 +118,7 @@ func (t *Table) check() []error {
 	}
 	for i, e := range t.Editions {
 		if len(e.Sources) == 0 {
-			problems = append(problems, fmt.Errorf("%s: table %s: no sources", e.At, t.Name))
+			problems = append(problems, fmt.Errorf("%s: table %s: sources is missing", e.At, t.Name))
 		}
 		if i > 0 && (e.Before == "" || compareVersions(e.Before, t.Editions[i-1].From) > 0) {
 			problems = append(problems, fmt.Errorf("%s: table %s: this edition must end (before:) where the previous one begins, at %q", e.At, t.Name, t.Editions[i-1].From))

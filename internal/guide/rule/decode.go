@@ -112,9 +112,9 @@ func (f *file) fields(n *yaml.Node, what string, known map[string]func(*yaml.Nod
 		switch {
 		case !ok:
 			all := slices.Sorted(maps.Keys(known))
-			f.fault(key, "%s has no %q%s", what, key.Value, cmp.Or(text.Suggest(key.Value, all), ": it has "+strings.Join(all, ", ")))
+			f.fault(key, "%s cannot have %q%s", what, key.Value, cmp.Or(text.Suggest(key.Value, all), ": the keys are "+strings.Join(all, ", ")))
 		case seen[key.Value]:
-			f.fault(key, "%s has %q twice", what, key.Value)
+			f.fault(key, "%s has the key %q twice", what, key.Value)
 		default:
 			take(value)
 		}
@@ -209,7 +209,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		},
 	})
 	if r.For != "" && r.Applies == nil {
-		f.problems = append(f.problems, fmt.Errorf("%s: %s: has for but no applies; add applies", r.Key("for"), r.ID))
+		f.problems = append(f.problems, fmt.Errorf("%s: %s: for needs applies; add applies: EXPRESSION", r.Key("for"), r.ID))
 	}
 	return r
 }
@@ -260,7 +260,7 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 			f.fault(n.Content[i], "%q cannot be the name of an input: want letters, digits and \"_\", and none of measured, want, instance", b.Name)
 		}
 		if slices.ContainsFunc(out, func(o Binding) bool { return o.Name == b.Name }) {
-			f.fault(n.Content[i], "inputs have %q twice", b.Name)
+			f.fault(n.Content[i], "inputs have the name %q twice", b.Name)
 		}
 		out = append(out, b)
 	}

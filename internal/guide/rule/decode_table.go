@@ -44,7 +44,7 @@ func (f *file) columns(n *yaml.Node) []Column {
 			c.Unit = kind
 		}
 		if c.Name == "row" || c.Name == "key" {
-			f.fault(n.Content[i], "columns: %q is reserved for the name of a row", c.Name)
+			f.fault(n.Content[i], "columns: %q is reserved: it is the name of a row", c.Name)
 		}
 		out = append(out, c)
 	}

@@ -24,10 +24,10 @@ func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 		}
 		f := c.Try(ctx, r, e, nil)
 		if f.State != e.Finding {
-			problems = append(problems, fmt.Errorf("%s: %s: example %q is %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)+r.ungiven(e)))
+			problems = append(problems, fmt.Errorf("%s: %s: example %q gives the finding %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)+r.ungiven(e)))
 		}
 		if e.Want != nil && !same(e.Want, f.Want) {
-			problems = append(problems, fmt.Errorf("%s: %s: example %q expects %v, want %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
+			problems = append(problems, fmt.Errorf("%s: %s: example %q gives the wanted value %v, want %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
 		}
 	}
 	if err := r.LackOfExamples(); err != nil {

@@ -128,7 +128,7 @@ func (e *Expr) run(env map[string]any) (any, error) {
 	}
 	v, ok := fact.Plain(v)
 	if !ok || !fact.Finite(v) {
-		return nil, fmt.Errorf("%s: %s: has no value here (%v)", e.At, strings.TrimSpace(e.Text), v)
+		return nil, fmt.Errorf("%s: %s: has no value on this machine (%v)", e.At, strings.TrimSpace(e.Text), v)
 	}
 	return v, nil
 }

@@ -41,7 +41,7 @@ var refused = func() map[string]string {
 		"the size of its result is not limited":   "repeat replace splitAfter toJSON fromJSON toBase64 fromBase64 concat flatten uniq reverse take values toPairs fromPairs sort",
 		"use all, any, filter, map, sum or count": "sortBy groupBy reduce",
 		"a rule must not depend on the time":      "now date duration timezone",
-		"no input is a set of bits":               "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
+		"inputs are never bit masks":              "bitand bitor bitxor bitnand bitnot bitshl bitshr bitushr",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			why[name] = reason
@@ -126,7 +126,7 @@ type budget struct{ bytes, steps int }
 
 func (b *budget) spend(n int) error {
 	if b.bytes += n; b.bytes > maxMadeBytes {
-		return fmt.Errorf("it creates more than %d MiB of text: shorten lists, or remove an addition", maxMadeBytes>>20)
+		return fmt.Errorf("the expression creates more than %d MiB of text: shorten lists, or remove an addition", maxMadeBytes>>20)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (b *budget) spend(n int) error {
 func (b *budget) through(args ...any) (any, error) {
 	if list := reflect.ValueOf(args[0]); list.Kind() == reflect.Slice || list.Kind() == reflect.Map {
 		if b.steps += list.Len(); b.steps > maxSteps {
-			return nil, fmt.Errorf("it iterates over more than %d elements: avoid a list within a list", maxSteps)
+			return nil, fmt.Errorf("the expression iterates over more than %d elements: avoid a list within a list", maxSteps)
 		}
 	}
 	return args[0], nil

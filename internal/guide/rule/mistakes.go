@@ -115,7 +115,7 @@ func nameHint(name string, env map[string]any) string {
 	if s := internaltext.Suggest(name, append(known, functions...)); s != "" {
 		return s
 	}
-	return fmt.Sprintf(": quote text ('\"%s\"'); the names here are %s", name, strings.Join(known, ", "))
+	return fmt.Sprintf(": quote text ('\"%s\"'); the names in this rule are %s", name, strings.Join(known, ", "))
 }
 
 // sysctlRoots are the directories of /proc/sys.
@@ -138,7 +138,7 @@ func inputHint(name string, known []string) string {
 	if of := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return !strings.HasPrefix(k, root+".") }); len(of) > 0 {
 		return fmt.Sprintf(": %s has %s", root, strings.Join(of[:min(6, len(of))], ", ")) + map[bool]string{true: ", ..."}[len(of) > 6]
 	}
-	return ": fettle facts --details lists those of a machine, docs/products.md those of products"
+	return ": fettle facts --details lists the inputs of a machine, docs/products.md those of products"
 }
 
 // versionForm is the form of a version.
@@ -153,7 +153,7 @@ func (v Range) wrong(products []string) string {
 	}
 	switch {
 	case v.Product == "":
-		return "no product (of): want " + forms["versions"]
+		return "of: PRODUCT is missing: want " + forms["versions"]
 	case !slices.Contains(products, v.Product):
 		return fmt.Sprintf("unknown product %q%s: want %s", v.Product, internaltext.Suggest(v.Product, products), strings.Join(products, ", "))
 	case v.From != "" && v.Before != "" && compareVersions(v.From, v.Before) >= 0:

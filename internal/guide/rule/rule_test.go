@@ -124,15 +124,15 @@ func TestExamples(t *testing.T) {
 func TestLoadIsStrict(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
 		{"severity: fail", "severity: bad", `a.yaml:6: severity "bad": want fail or warn`},
-		{"  failed: not The pool of database connections has one for each thread\n", "", `a.yaml:3: S19: no failed: add the title`},
-		{"title: The pool", "titel: The pool", `a.yaml:3: a rule has no "titel" (did you mean "title"?)`},
+		{"  failed: not The pool of database connections has one for each thread\n", "", `a.yaml:3: S19: failed is missing: add the title`},
+		{"title: The pool", "titel: The pool", `a.yaml:3: a rule cannot have "titel" (did you mean "title"?)`},
 		{"input: foreman.db_pool", "input: foreman.dbpool", `a.yaml:8: S19: unknown input "foreman.dbpool" (did you mean "foreman.db_pool"?)`},
 		{"want: threads + 4", `want: threads + "4"`, `a.yaml:13: threads + "4": `},
 		{"want: max(5, threads)", "want: max(5, thread)", "a.yaml:16: max(5, thread): unknown name thread"},
 		{"pass: measured >= want", "pass: measured + want", "a.yaml:17: measured + want: expected bool"},
 		{"[S10]", "[S11]", "a.yaml:18: S19: depends on unknown rule S11"},
 		{"- id: S10", "- id: S19", "a.yaml:28: S19 is already defined at a.yaml:2"},
-		{"absent: 5", "absent: five", "a.yaml:8: S19: absent: five is not a number"},
+		{"absent: 5", "absent: five", "a.yaml:8: S19: absent: five: want a number"},
 		{"  each: disk\n", "", "disk.*.scheduler belongs to each disk: the rule needs each: disk"},
 		{"  nearly: measured", "  depends-on: [S19]\n  nearly: measured", "circular dependency: S19 -> S10 -> S19"},
 		{"as: number", "as: whole", `sysctl:vm.swappiness: as "whole": want the type`},
@@ -141,7 +141,7 @@ func TestLoadIsStrict(t *testing.T) {
 		{`before: "6.13"`, `before: "6.14"`, "this edition must end (before:) where the previous one begins"},
 		{"explains: [S10, S01]", "explains: [S02]", "explains S02, which is neither a rule nor a table"},
 		{"kind: bare-metal", "kind: metal", `on: kind "metal": want bare-metal or guest`},
-		{"  severity: fail\n", "  severity: fail\n  severity: fail\n", `has "severity" twice`},
+		{"  severity: fail\n", "  severity: fail\n  severity: fail\n", `has the key "severity" twice`},
 	} {
 		c, err := load(t, strings.Replace(some, tt.old, tt.new, 1))
 		if err == nil {

@@ -102,7 +102,7 @@ func (t *Table) cell(r *Row, column string) (any, error) {
 	v, ok := r.Cells[column]
 	if !ok {
 		if !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name == column }) {
-			return nil, fmt.Errorf("table %s has no column %q", t.Name, column)
+			return nil, fmt.Errorf("table %s does not have the column %q", t.Name, column)
 		}
 		return nil, noFigure("%s: row %s has no %s", r.At, r.Key, column)
 	}

@@ -101,7 +101,7 @@ func (in *Input) Set(text string) error {
 		if in.File {
 			return errors.New("the file is empty")
 		}
-		return errors.New("empty value; omit the option, or set the variable that it comes from")
+		return errors.New("empty value; omit the option, or set the shell variable that gives its value")
 	}
 	if err := in.set(text); err != nil {
 		return err
@@ -363,7 +363,7 @@ func Net(to *netip.Prefix, name, doc string) *Input {
 			case !p.Addr().Is4():
 				return fmt.Errorf("%s: only IPv4 networks are supported", s)
 			case p.Masked() != p:
-				return &valueError{fmt.Errorf("%s is an address within the network %s", s, p.Masked()), p.Masked().String()}
+				return &valueError{fmt.Errorf("%s is an address in the network %s; give the network itself", s, p.Masked()), p.Masked().String()}
 			}
 			*to = p
 			return nil

@@ -84,7 +84,7 @@ func readLedger(files host.Files) (*ledger, error) {
 	text, err := files.ReadFile(ledgerName)
 	if err == nil {
 		if err := json.Unmarshal(text, led); err != nil {
-			return nil, fmt.Errorf("%s: %w; move it away together with the files that fettle wrote", path.Base(ledgerName), err)
+			return nil, fmt.Errorf("%s: %w; move this record away, together with the files that fettle wrote", path.Base(ledgerName), err)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func readLedger(files host.Files) (*ledger, error) {
 	for name := range led.Owners {
 		// Write may remove the files in the ledger.
 		if inner, ok := strings.CutPrefix(name, "/"); !ok || !isInside(inner) {
-			return nil, fmt.Errorf("%s: %q is not below the directory; move it away together with the files that fettle wrote", path.Base(ledgerName), name)
+			return nil, fmt.Errorf("%s: %q is not below the directory; move this record away, together with the files that fettle wrote", path.Base(ledgerName), name)
 		}
 	}
 	if led.Files == nil {

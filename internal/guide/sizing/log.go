@@ -16,14 +16,14 @@ type Log struct {
 // Inputs returns the inputs of the logs; doc describes the logs.
 func (l *Log) Inputs(doc string) []*Input {
 	return []*Input{
-		Repeated("log", doc+"; a file, or a directory with rotated ones; with --root an absolute path is looked for in the copy, then on this machine; repeatable", "file", func(name string) error {
+		Repeated("log", doc+"; a file, or a directory with rotated logs; with --root fettle looks for an absolute path in the copy, then on this machine; repeatable", "file", func(name string) error {
 			if name == "-" {
-				return errors.New("standard input cannot be read twice; name a file")
+				return errors.New("standard input cannot be read twice; name a log file")
 			}
 			l.Paths = append(l.Paths, name)
 			return nil
 		}, func() string { return strings.Join(l.Paths, ",") }),
-		Text(&l.Format, "format", "the logs' format, as fettle logs --format takes it (default detected)", nil),
-		Word(&l.Unit, "unit", "unit of the duration, if not that of the format", "ns", "us", "ms", "s"),
+		Text(&l.Format, "format", "format of the logs, as for fettle logs --format (default detected)", nil),
+		Word(&l.Unit, "unit", "unit of the durations in the logs (default that of the format)", "ns", "us", "ms", "s"),
 	}
 }

@@ -134,7 +134,7 @@ func (f *file) artefact() (Artefact, error) {
 	case f.name == hieraFile:
 		// "postgresql::server::config_entries/work_mem" is a key within a key.
 		text, err := f.yaml(nil, func(l line) []string { return strings.Split(l.Name, "/") }, "Add these keys to the existing file, then run satellite-installer.")
-		return Artefact{Name: "etc/foreman-installer/custom-hiera.yaml", What: "the keys for the rules", Checked: "its keys are those of the installer's modules", Content: text}, err
+		return Artefact{Name: "etc/foreman-installer/custom-hiera.yaml", What: "the keys for the rules", Checked: "the keys of the installer's modules", Content: text}, err
 	case dropIn && strings.HasSuffix(unit, ".d"):
 		return Artefact{Name: f.name[1:], What: "drop-in of " + strings.TrimSuffix(unit, ".d"), Checked: "systemd.exec(5)", Content: f.text("[Service]", func(l line) string { return l.Name + "=" + l.Value })}, nil
 	case f.name == "KubeletConfiguration":

@@ -38,7 +38,7 @@ func Artefacts(findings []rule.Finding, before string, there func(name string) b
 	r := record{Schema: "fettle/fix-ledger/v1"}
 	if before != "" {
 		if err := json.Unmarshal([]byte(before), &r); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w; move it away together with the files that fettle wrote", Record, err)
+			return nil, nil, fmt.Errorf("%s: %w; move this record away, together with the files that fettle wrote", Record, err)
 		}
 	}
 	earlier := r.Lines

@@ -227,9 +227,9 @@ func printFiles(s *ui.Screen, r *Result) {
 func (r *Result) about(f WrittenFile) string {
 	switch f.State {
 	case "removed":
-		return "of an earlier plan"
+		return "from an earlier plan"
 	case "kept":
-		return "of an earlier plan, changed since: remove it by hand"
+		return "from an earlier plan, edited since; remove the file by hand"
 	}
 	if a := r.Artefact(f.Name); a != nil {
 		return a.What

@@ -184,7 +184,7 @@ func For(f Figures, platform, table, version string) (*Result, error) {
 	r := NewResult(f, platform, row)
 	if newer {
 		r.NewerVersion = version
-		r.Headline.Line("%s %s is newer than all known versions: figures of %s", platform, version, row)
+		r.Headline.Line("%s %s is newer than all known versions; the figures of %s are used", platform, version, row)
 	}
 	return r, nil
 }

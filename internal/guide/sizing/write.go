@@ -39,7 +39,7 @@ func (e *ForeignError) Error() string {
 		all = append(all, "not written by fettle, or edited since: "+strings.Join(e.Names, ", "))
 	}
 	if len(e.Taken) > 0 {
-		all = append(all, "of another plan: "+strings.Join(e.Taken, ", "))
+		all = append(all, "written for another plan: "+strings.Join(e.Taken, ", "))
 	}
 	return strings.Join(all, "; ")
 }
@@ -153,7 +153,7 @@ func (w *writer) way(dir string) error {
 		to, _ := w.files.Readlink(dir)
 		link = fmt.Sprintf("is a link to %s, which is not a subdirectory", to)
 		if info, err = w.files.Stat(dir); err != nil {
-			return fmt.Errorf("%s %s; move it away, or create its target", dir[1:], link)
+			return fmt.Errorf("%s %s; move the link away, or create its target", dir[1:], link)
 		}
 	}
 	if !info.IsDir() {

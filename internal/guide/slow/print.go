@@ -21,9 +21,9 @@ func (d *Diagnosis) Lines() []string {
 		label := "also: "
 		switch {
 		case c.Because != "":
-			label = "because of that: "
+			label = "as a consequence: "
 		case !c.Reason && d.Reason != "":
-			label = "also, without measured waiting: "
+			label = "also above a limit, without measured waiting: "
 		}
 		out = append(out, label+c.evidence("", &ui.Headline{}))
 	}

@@ -15,7 +15,7 @@ func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
 	for _, p := range places {
 		role := ""
 		if p.Role != "" {
-			role = ", judged as one of " + string(p.Role)
+			role = ", judged as a directory of " + string(p.Role)
 		}
 		fmt.Fprintf(s.Out, "%s: a file of %d MiB%s\n", ui.Printable(p.Directory), p.SizeBytes>>20, role)
 	}
@@ -56,7 +56,7 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 		diskCells(s, p)
 	}
 	if chart := diskChart(e); (s.Wide || s.Width == 0) && len(chart.Rows) > 0 {
-		fmt.Fprintln(s.Out, "\nCompared with the devices of Red Hat's solution, 4 KiB at a time through the page cache:")
+		fmt.Fprintln(s.Out, "\nCompared with the devices in Red Hat's solution, which were measured with 4 KiB requests through the page cache:")
 		chart.Write(s)
 		for _, d := range References {
 			if d.Note != "" {
@@ -78,7 +78,7 @@ func diskVerdicts(s *ui.Screen, p Measured) {
 		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, j.Figure(), j.Text})
 	}
 	if f := p.Foreman; f != nil {
-		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "what foreman-maintain would say", f.Figure(), ForemanQuestion})
+		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "verdict of foreman-maintain", f.Figure(), ForemanQuestion})
 	}
 	if len(g.Rows) == 0 {
 		return

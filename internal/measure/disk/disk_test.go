@@ -277,7 +277,7 @@ func TestSeries(t *testing.T) {
 	if got := fmt.Sprint(e.Series); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if w := strings.Join(e.Warnings, "\n"); !strings.Contains(w, "not the sustained speed") || !strings.Contains(w, "guest (kvm)") {
+	if w := strings.Join(e.Warnings, "\n"); !strings.Contains(w, "--sustained measures the sustained speed") || !strings.Contains(w, "guest (kvm)") {
 		t.Error(w)
 	}
 }

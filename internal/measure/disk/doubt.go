@@ -66,7 +66,7 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	switch {
 	case c.Cache == Warm:
 		if share > 1-fromStorage {
-			add(NotCached, "%.0f %% of what was read came from storage and not from the page cache", 100*share)
+			add(NotCached, "%.0f %% of the data came from storage, not from the page cache", 100*share)
 		}
 		return out
 	case p.Storage.Class == fact.ClassMemory:
@@ -75,11 +75,11 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	case c.Cache == Direct && p.NoDirect != "":
 		add(Refused, "%s: measured through the page cache", p.NoDirect)
 	case share < enough && p.Storage.Device == "":
-		add(Unproven, "unknown on %s whether a cache took part", cmp.Or(p.Storage.Type, "this file system"))
+		add(Unproven, "file system %s: unknown whether a cache served part of the requests", cmp.Or(p.Storage.Type, "of unknown type"))
 	case share < enough:
-		add(Cached, "only %.0f %% of what was read came from storage: a cache was measured", 100*share)
+		add(Cached, "only %.0f %% of the data came from storage, so a cache was measured", 100*share)
 	case c.Cache == Direct && resident > leftBehind:
-		add(Cached, "direct I/O became buffered: %.0f %% of it is in the page cache", 100*min(resident, 1))
+		add(Cached, "direct I/O became buffered I/O: %.0f %% of the data is in the page cache", 100*min(resident, 1))
 	}
 	if by := contention(c, v); by != "" {
 		add(Contended, "%s during the measurement", by)
@@ -88,7 +88,7 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 		add(Few, "%d syncs in %.0f s; a 99th percentile needs %d", v.Sync.N, v.Write.RuntimeS, enoughSyncs)
 	}
 	if c.Depth > 1 && v.InFlight < really*float64(c.Depth) {
-		add(Shallow, "%.1f requests were in flight, not %d", v.InFlight, c.Depth)
+		add(Shallow, "%.1f requests were in flight instead of %d", v.InFlight, c.Depth)
 	}
 	return out
 }

@@ -115,7 +115,7 @@ func result(mode Mode, c Cell, visits []Visit) Result {
 	}
 	r.Doubts = common(visits)
 	if r.Spread > mostSpread {
-		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %d repeats differ by %.0f %% (neighbors, thin provisioning, first writes)", len(visits), 100*r.Spread)})
+		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %d repeats differ by %.0f %% (possible causes: other guests, thin provisioning, first writes)", len(visits), 100*r.Spread)})
 	}
 	return r
 }
@@ -214,18 +214,18 @@ func curves(places []Measured) (out []evidence.Curve) {
 func (e *Evidence) warnings(hypervisor string) (out []string) {
 	switch e.Plan.Mode {
 	case Quick, Full:
-		out = append(out, fmt.Sprintf("each figure covers %s to %s seconds at a time and is not the sustained speed; --sustained measures that", unit.Digits(e.Plan.unit.Seconds()), unit.Digits(3*e.Plan.unit.Seconds())))
+		out = append(out, fmt.Sprintf("each figure comes from runs of %s to %s seconds; --sustained measures the sustained speed", unit.Digits(e.Plan.unit.Seconds()), unit.Digits(3*e.Plan.unit.Seconds())))
 	case Sustained:
 		for _, p := range e.Places {
 			for _, r := range p.Results {
 				if s := r.Steady; s.State == Yes {
-					out = append(out, fmt.Sprintf("%s: %s was steady after %s GB; the speed after more than that is unknown", p.Directory, r.Name, unit.Digits(s.MovedBytes/1e9)))
+					out = append(out, fmt.Sprintf("%s: %s was steady after %s GB; the speed after further writes is unknown", p.Directory, r.Name, unit.Digits(s.MovedBytes/1e9)))
 				}
 			}
 		}
 	}
 	if hypervisor != "" {
-		out = append(out, "this is a guest ("+hypervisor+"): a cache on the host is invisible from here")
+		out = append(out, "this is a guest ("+hypervisor+"): fettle cannot detect a cache on the host")
 	}
 	for _, p := range e.Places {
 		if p.Storage.Class == fact.ClassSAN || p.Storage.Class == fact.ClassNetwork {

@@ -179,10 +179,10 @@ func (j Job) bound() time.Duration {
 	return b
 }
 
-// asked describes the expected duration of a job.
+// asked describes the size or the expected duration of a job.
 func (j Job) asked() string {
 	if j.Runtime == 0 {
-		return fmt.Sprintf("as long as %d MiB take", j.SizeBytes>>20)
+		return fmt.Sprintf("%d MiB", j.SizeBytes>>20)
 	}
 	return j.Runtime.String()
 }
@@ -191,9 +191,9 @@ func (j Job) asked() string {
 func hangs(j Job, bound time.Duration, err error) error {
 	unkilled := ""
 	if errors.Is(err, host.ErrUnkillable) {
-		unkilled = "; it was killed but has not ended; its file's space is freed when it ends"
+		unkilled = "; fio was killed but has not ended; the space of the test file is freed when fio ends"
 	}
-	return fmt.Errorf("%w: expected to take %s, stopped after %v; the disk does not respond (see dmesg) or other processes keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
+	return fmt.Errorf("%w: a job of %s was stopped after %v; the disk does not respond (see dmesg) or other processes keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
 }
 
 // last returns the last line of a program's messages.

@@ -35,7 +35,7 @@ func (e *Evidence) Headline() (h ui.Headline) {
 		h.Line("%s", strings.Join(figures, "; "))
 	}
 	if worst := e.widest(); worst != nil {
-		h.Line("each figure is the median of %s; %s differs most: by %s", text.Count(len(worst.Visits), "repeat"), worst.Name, h.Figure("largest_spread_percent", 100*worst.Spread, "%"))
+		h.Line("each figure is the median of %s; the repeats of %s differ most, by %s", text.Count(len(worst.Visits), "repeat"), worst.Name, h.Figure("largest_spread_percent", 100*worst.Spread, "%"))
 	}
 	return h
 }
@@ -132,11 +132,11 @@ func (e *Evidence) Next() (string, []string) {
 	}
 	switch {
 	case e.Cut != nil:
-		return "to measure all of it:", append(call, dirs...)
+		return "to measure all tests:", append(call, dirs...)
 	case e.Verdict == NoVerdict && e.Plan.Mode == Quick:
-		return "for a verdict, longer and on a quiet machine:", append(append(call, "--full"), dirs...)
+		return "for a verdict, measure longer and on a quiet machine:", append(append(call, "--full"), dirs...)
 	case e.Plan.Mode == Quick && e.Verdict != Pass:
-		return "for the speed under minutes of writing:", append(append(call, "--sustained"), dirs...)
+		return "to measure the speed during minutes of writing:", append(append(call, "--sustained"), dirs...)
 	}
 	return "", nil
 }

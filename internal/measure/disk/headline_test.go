@@ -26,21 +26,21 @@ func TestHeadline(t *testing.T) {
 		"fast": {Evidence{Places: []Measured{of("", read, cell("etcd", "ms", 2.1, 0.09))}}, []string{
 			"/srv: fast enough for Pulp, PostgreSQL and etcd",
 			"stream read 853 MiB/s, limit at least 60 MiB/s (Red Hat, disk speed of Satellite); fdatasync p99 2.1 ms, limit below 10 ms (etcd FAQ); synced writes 700 1/s, limit at least 50 1/s (etcd, hardware)",
-			"each figure is the median of 3 repeats; etcd differs most: by 9 %"}, nil},
+			"each figure is the median of 3 repeats; the repeats of etcd differ most, by 9 %"}, nil},
 		"slow": {Evidence{Plan: Plan{Mode: Quick}, Places: []Measured{of("", read, cell("etcd", "ms", 14.2, 0.09))}}, []string{
 			"/srv: too slow for etcd, slow for PostgreSQL, fast enough for Pulp",
 			"fdatasync p99 14.2 ms, limit below 10 ms (etcd FAQ); stream read 853 MiB/s, limit at least 60 MiB/s (Red Hat, disk speed of Satellite); synced writes 700 1/s, limit at least 50 1/s (etcd, hardware)",
-			"each figure is the median of 3 repeats; etcd differs most: by 9 %"}, []string{"bench", "disk", "--sustained", "/srv"}},
+			"each figure is the median of 3 repeats; the repeats of etcd differ most, by 9 %"}, []string{"bench", "disk", "--sustained", "/srv"}},
 		"noisy": {Evidence{Plan: Plan{Mode: Quick}, Places: []Measured{of(Etcd, read, cell("etcd", "ms", 14.2, 0.88, noise))}}, []string{
 			"/srv: no verdict for etcd",
 			"fdatasync p99 and synced writes: the 3 repeats differ by 88 %",
-			"each figure is the median of 3 repeats; etcd differs most: by 88 %"}, []string{"bench", "disk", "--full", "/srv"}},
+			"each figure is the median of 3 repeats; the repeats of etcd differ most, by 88 %"}, []string{"bench", "disk", "--full", "/srv"}},
 		"two, cut": {Evidence{Cut: &evidence.Interruption{Done: 5, Planned: 60, Of: "measurements"}, Places: []Measured{of(Pulp, read), of(Etcd, cell("etcd", "ms", 14.2, 0.09))}}, []string{
 			"interrupted after 5 of 60 measurements: /srv: fast enough for Pulp; /srv: too slow for etcd",
 			"/srv fdatasync p99 14.2 ms, limit below 10 ms (etcd FAQ)",
-			"each figure is the median of 3 repeats; etcd differs most: by 9 %"}, []string{"bench", "disk", "/srv", "/srv"}},
+			"each figure is the median of 3 repeats; the repeats of etcd differ most, by 9 %"}, []string{"bench", "disk", "/srv", "/srv"}},
 		"classic": {Evidence{Places: []Measured{of("", cell("classic-read", "MB/s", 512, 0.04))}}, []string{
-			"/srv: no published limit applies to these tests", "classic-read 512 MB/s", "each figure is the median of 3 repeats; classic-read differs most: by 4 %"}, nil},
+			"/srv: no published limit applies to these tests", "classic-read 512 MB/s", "each figure is the median of 3 repeats; the repeats of classic-read differ most, by 4 %"}, nil},
 	} {
 		c.e.Sum("")
 		if got := c.e.Headline().Lines; !slices.Equal(got, c.want) {

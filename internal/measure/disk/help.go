@@ -43,7 +43,7 @@ func NoRoom(directory string, err error) error {
 	if size := (*SizeError)(nil); errors.As(err, &size) {
 		return ui.Instead(ui.Refused, err, "", fmt.Sprintf("--size=%dMiB", size.Possible>>20))
 	}
-	return ui.Hinted(ui.Refused, err, "no --size is small enough; use another directory (df -h "+text.Quote(directory)+" shows free space)")
+	return ui.Hinted(ui.Refused, err, "even the smallest --size does not fit; use another directory (df -h "+text.Quote(directory)+" shows free space)")
 }
 
 func installHint(facts *fact.Facts) string {

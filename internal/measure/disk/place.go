@@ -119,7 +119,7 @@ func nameless(dir string) (*os.File, error) {
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.EINVAL):
 		return unnamed(dir)
 	}
-	return nil, &os.PathError{Op: "make a file in", Path: dir, Err: err}
+	return nil, &os.PathError{Op: "cannot create a file in", Path: dir, Err: err}
 }
 
 // unnamed creates a file and removes its name. If the process is killed in between, an empty file
@@ -174,7 +174,7 @@ func (p *Place) direct() error {
 		return nil
 	}
 	if err != nil {
-		return &os.PathError{Op: "open again", Path: p.Directory, Err: err}
+		return &os.PathError{Op: "cannot reopen", Path: p.Directory, Err: err}
 	}
 	return unix.Close(fd)
 }

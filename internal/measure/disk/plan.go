@@ -146,7 +146,7 @@ func FileSize(asked, freeBytes int64, sharers int) (int64, error) {
 	}
 	switch {
 	case most < LeastSize:
-		return 0, fmt.Errorf("a quarter of the free space is %s, but the measurement needs %s (file of %s, log of %s); free space until %s are available",
+		return 0, fmt.Errorf("a quarter of the free space is %s, but the measurement needs %s (file of %s, log of %s); free space until at least %s is available",
 			human(max(freeBytes/4/share, 0)), human(LeastSize+logSize), human(LeastSize), human(logSize), human(4*share*(LeastSize+logSize)))
 	case want < LeastSize:
 		return 0, &SizeError{LeastSize, fmt.Errorf("--size %s is too small, minimum %s: blocks of up to %s would be served from the disk's cache; want %s to %s",

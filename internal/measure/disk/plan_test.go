@@ -77,8 +77,8 @@ func TestFileSize(t *testing.T) {
 		{0, 2 * gib, 1, gib/2 - logSize, ""},
 		{0, 400 << 20, 1, 0, "a quarter of the free space is 100 MiB"},
 		{0, 0, 1, 0, "a quarter of the free space is 0 B"},
-		{128 << 20, 400 << 20, 2, 0, "free space until 1024 MiB are available"}, // a smaller one is not possible either
-		{8 << 20, 400 << 20, 1, 0, "free space until 512 MiB are available"},
+		{128 << 20, 400 << 20, 2, 0, "free space until at least 1024 MiB is available"}, // a smaller one is not possible either
+		{8 << 20, 400 << 20, 1, 0, "free space until at least 512 MiB is available"},
 		{8 * gib, 40 * gib, 1, 8 * gib, ""},
 		{8 * gib, 40 * gib, 2, 0, "exceed a quarter of the free space"},
 		{8 << 20, 40 * gib, 1, 0, "--size 8 MiB is too small, minimum 64 MiB"},

@@ -41,8 +41,8 @@ func TestDiskDoubtful(t *testing.T) {
 		never []string
 	}{
 		{sound, []string{"this: /srv  ", "each request costs"}, []string{"doubtful", "--"}},
-		{doubtful, []string{"this: /srv (doubtful: buffered-read contended, buffered-write noisy)", "-------", "Without block-4k, block-16k: doubtful."}, nil},
-		{Measured{Place: place, Unfitted: []string{"block-4k"}}, []string{"too few figures for a fit: block-4k are doubtful"}, nil},
+		{doubtful, []string{"this: /srv (doubtful: buffered-read contended, buffered-write noisy)", "-------", "Left out as doubtful: block-4k, block-16k."}, nil},
+		{Measured{Place: place, Unfitted: []string{"block-4k"}}, []string{"too few reliable figures for a fit; doubtful: block-4k"}, nil},
 	} {
 		got := show(c.of)
 		for _, want := range c.has {

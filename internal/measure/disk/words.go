@@ -27,11 +27,11 @@ func (m *Measured) FitText() string {
 		if left == "" {
 			return ""
 		}
-		return fmt.Sprintf("Block sizes: too few figures for a fit: %s are doubtful.", left)
+		return fmt.Sprintf("Block sizes: too few reliable figures for a fit; doubtful: %s.", left)
 	}
-	text := fmt.Sprintf("Block sizes: each request costs %s plus its bytes at %s MB/s; every rung is within %.0f %% of that.", unit.FormatSeconds(m.Fit.FixedS), unit.Digits(m.Fit.BytesPS/1e6), 100*m.Fit.Worst)
+	text := fmt.Sprintf("Block sizes: each request costs %s plus its bytes at %s MB/s; every block size is within %.0f %% of that.", unit.FormatSeconds(m.Fit.FixedS), unit.Digits(m.Fit.BytesPS/1e6), 100*m.Fit.Worst)
 	if left != "" {
-		text += fmt.Sprintf(" Without %s: doubtful.", left)
+		text += fmt.Sprintf(" Left out as doubtful: %s.", left)
 	}
 	return text
 }
@@ -65,4 +65,4 @@ func (j *Judgment) Figure() string {
 func (f *ForemanMaintain) Figure() string { return unit.Digits(f.MiBPS) + " MiB/s" }
 
 // ForemanQuestion is the note printed with the result of foreman-maintain's check.
-const ForemanQuestion = "4 KiB, one request at a time: a different question"
+const ForemanQuestion = "4 KiB, one request at a time; not comparable with the other verdicts"

@@ -20,7 +20,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	h.Line("%s (limits: etcd's manual)", b.Text)
 	line := fmt.Sprintf("member %s", b.Member)
 	if w := b.Writes; w != nil {
-		line = fmt.Sprintf("%s of its own through member %s: median %s, %s/s", h.Count("writes", w.N, "write"), b.Member, h.Value("write_p50_s", w.P50S, unit.FormatSeconds(w.P50S)), h.Figure("writes_per_s", w.RateS, ""))
+		line = fmt.Sprintf("%s by this benchmark through member %s: median %s, %s/s", h.Count("writes", w.N, "write"), b.Member, h.Value("write_p50_s", w.P50S, unit.FormatSeconds(w.P50S)), h.Figure("writes_per_s", w.RateS, ""))
 	}
 	h.Line("%s; %s since its start", line, h.Count("leader_changes", int(b.LeaderChanges), "leader change"))
 	return h
@@ -32,7 +32,7 @@ func (b *Result) Next() (string, []string) {
 	case b.Cut != nil || b.Word == CannotTell:
 		return "to observe more writes:", []string{"bench", "etcd", "--for", "10m"}
 	case b.Word == Fail:
-		return "to measure its disk alone (the usual directory):", []string{"bench", "disk", "/var/lib/etcd", "--role", "etcd"}
+		return "to measure the disk of etcd alone (usual data directory):", []string{"bench", "disk", "/var/lib/etcd", "--role", "etcd"}
 	}
 	return "", nil
 }
@@ -62,7 +62,7 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 	}
 	row("member", "%s, version %s", b.Member, b.Version)
 	if w := b.Writes; w != nil {
-		p99 := "no p99 (needs 1000 writes)"
+		p99 := "p99 unknown (needs 1000 writes)"
 		if w.P99S != nil {
 			p99 = fmt.Sprintf("p99 %.2f ms", 1000**w.P99S)
 		}

@@ -42,17 +42,17 @@ func TestJudgements(t *testing.T) {
 		limit float64
 		word  Word
 	}{
-		"p99 between 4 and 8 ms, below 10 ms":                             {histogram(500, 300, 185, 10, 5), FsyncLimitS, Pass},
-		"p99 between 8 and 16 ms, which includes the limit 10 ms":         {histogram(500, 300, 100, 85, 15), FsyncLimitS, CannotTell},
-		"p99 between 16 and 32 ms, not below 10 ms":                       {histogram(500, 300, 100, 50, 20, 30), FsyncLimitS, Fail},
-		"p99 between 16 and 32 ms, which includes the limit 25 ms":        {histogram(500, 300, 100, 50, 20, 30), CommitLimitS, CannotTell},
-		"p99 at most 1 ms, below 10 ms":                                   {histogram(1000), FsyncLimitS, Pass},
-		"p99 above 8,192 ms, not below 10 ms":                             {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), FsyncLimitS, Fail},
-		"p99 at most 1 ms, but of only 999 observations: 1000 are needed": {histogram(999), FsyncLimitS, CannotTell},
-		"no observations":                                             {histogram(), FsyncLimitS, CannotTell},
-		"p99 between 1 and 2 ms, below 10 ms":                         {histogram(989, 11), FsyncLimitS, Pass},
-		"p99 at most 1 ms, below 25 ms":                               {histogram(990, 10), CommitLimitS, Pass},
-		"p99 above 0 ms, but of only 1 observations: 1000 are needed": {stats.Histogram{inf: 1}, FsyncLimitS, CannotTell},
+		"p99 between 4 and 8 ms, below 10 ms":                          {histogram(500, 300, 185, 10, 5), FsyncLimitS, Pass},
+		"p99 between 8 and 16 ms, which includes the limit 10 ms":      {histogram(500, 300, 100, 85, 15), FsyncLimitS, CannotTell},
+		"p99 between 16 and 32 ms, not below 10 ms":                    {histogram(500, 300, 100, 50, 20, 30), FsyncLimitS, Fail},
+		"p99 between 16 and 32 ms, which includes the limit 25 ms":     {histogram(500, 300, 100, 50, 20, 30), CommitLimitS, CannotTell},
+		"p99 at most 1 ms, below 10 ms":                                {histogram(1000), FsyncLimitS, Pass},
+		"p99 above 8,192 ms, not below 10 ms":                          {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), FsyncLimitS, Fail},
+		"p99 at most 1 ms from only 999 observations; 1000 are needed": {histogram(999), FsyncLimitS, CannotTell},
+		"nothing was observed":                                         {histogram(), FsyncLimitS, CannotTell},
+		"p99 between 1 and 2 ms, below 10 ms":                          {histogram(989, 11), FsyncLimitS, Pass},
+		"p99 at most 1 ms, below 25 ms":                                {histogram(990, 10), CommitLimitS, Pass},
+		"p99 above 0 ms from only 1 observations; 1000 are needed":     {stats.Histogram{inf: 1}, FsyncLimitS, CannotTell},
 	} {
 		if j := judge("fsync", "window", c.h, c.limit); j.Text != text || j.Word != c.word {
 			t.Errorf("%q %s, want %q %s", j.Text, j.Word, text, c.word)
@@ -177,7 +177,7 @@ func TestWatching(t *testing.T) {
 	}{
 		"quiet":        {nil, nil, Pass, "fast enough: fsync since its start: p99 at most 1 ms, below 10 ms; commit since its start: p99 at most 1 ms, below 25 ms"},
 		"new and slow": {[]stats.Histogram{histogram(0, 0, 0, 0, 0, 0, 2000)}, nil, Fail, "too slow: fsync in the window: p99 between 32 and 64 ms, not below 10 ms"},
-		"young":        {nil, func(p *Page) { p.Fsync = histogram(10) }, CannotTell, "cannot tell: fsync since its start: p99 at most 1 ms, but of only 10 observations"},
+		"young":        {nil, func(p *Page) { p.Fsync = histogram(10) }, CannotTell, "cannot tell: fsync since its start: p99 at most 1 ms from only 10 observations"},
 		"was slow":     {[]stats.Histogram{histogram(2000)}, func(p *Page) { p.Fsync = histogram(0, 0, 0, 0, 0, 0, 2000) }, Pass, "fast enough: fsync in the window"},
 	} {
 		m := newMember()
@@ -253,8 +253,8 @@ func TestWritingRefused(t *testing.T) {
 		"not only slashes":                    func(w *Writer, _ *Page) { w.Prefix = "//" },
 		"without spaces":                      func(w *Writer, _ *Page) { w.Prefix = "a b" },
 		"belong to Kubernetes":                func(w *Writer, _ *Page) { w.Prefix = "/registry/pods" },
-		"0 writes":                            func(w *Writer, _ *Page) { w.Writes = 0 },
-		"values of":                           func(w *Writer, _ *Page) { w.Value = 1 << 20 },
+		"--writes 0":                          func(w *Writer, _ *Page) { w.Writes = 0 },
+		"--value-size":                        func(w *Writer, _ *Page) { w.Value = 1 << 20 },
 		"no leader":                           func(_ *Writer, p *Page) { p.Leader = false },
 		"above 80 % of its quota of 2048 MiB": func(_ *Writer, p *Page) { p.SizeBytes = 1.72e9 },
 		"above 80 % of its quota of 8 MiB":    func(_ *Writer, p *Page) { p.QuotaBytes = 8 << 20 },

@@ -36,13 +36,13 @@ type Judgement struct {
 func judge(what, when string, h stats.Histogram, limit float64) Judgement {
 	j := Judgement{What: what, When: when, N: int64(min(h[math.Inf(1)], 1<<53)), LimitS: limit, Word: CannotTell}
 	if j.N == 0 {
-		j.Text = "no observations"
+		j.Text = "nothing was observed"
 		return j
 	}
 	j.P50, j.P99 = h.Quantile(0.5), h.Quantile(0.99)
 	switch p := j.P99; {
 	case j.N < stats.MinForP99:
-		j.Text = fmt.Sprintf("p99 %s, but of only %d observations: %d are needed", p, j.N, stats.MinForP99)
+		j.Text = fmt.Sprintf("p99 %s from only %d observations; %d are needed", p, j.N, stats.MinForP99)
 	case p.High > 0 && p.High <= limit:
 		j.Word, j.Text = Pass, fmt.Sprintf("p99 %s, below %s", p, stats.Milliseconds(limit))
 	case p.Low >= limit:

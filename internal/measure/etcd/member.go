@@ -19,7 +19,7 @@ func FindMember(ctx context.Context, h *host.Host, name string) (*etcd.Member, e
 	if err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
-	return product.Choose("etcd", "etcd not found on this machine (no etcd.service, no static pod)", "--member", all, func(member *etcd.Member) string { return member.Name }, name)
+	return product.Choose("etcd", "etcd not found on this machine (neither etcd.service nor a static pod)", "--member", all, func(member *etcd.Member) string { return member.Name }, name)
 }
 
 // ReadPage reads a member's metrics.
@@ -46,7 +46,7 @@ func pageOf(p prometheus.Metrics) Page {
 
 // Unwritable returns the error for a database in a state that forbids writes.
 func Unwritable(err error) error {
-	return ui.Hinted(ui.Refused, err, "see etcdctl endpoint status --cluster -w table; to measure without writing, leave out --write-prefix")
+	return ui.Hinted(ui.Refused, err, "to find the cause: etcdctl endpoint status --cluster -w table; to measure without writing, leave out --write-prefix")
 }
 
 // Wait waits for a time, or until ctx ends.

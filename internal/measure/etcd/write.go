@@ -51,9 +51,9 @@ func (w *Writer) Check(p Page) error {
 	case strings.ContainsFunc(w.Prefix, func(r rune) bool { return r < 0x21 || r > 0x7e }):
 		return fmt.Errorf("prefix %q: want printable characters without spaces", w.Prefix)
 	case w.Writes < 1 || w.Writes > MostWrites:
-		return fmt.Errorf("%d writes: want 1 to %d", w.Writes, MostWrites)
+		return fmt.Errorf("--writes %d: want 1 to %d", w.Writes, MostWrites)
 	case w.Value < 1 || w.Value > MostValue:
-		return fmt.Errorf("values of %d bytes: want 1 to %d", w.Value, MostValue)
+		return fmt.Errorf("--value-size %d: want 1 to %d bytes", w.Value, MostValue)
 	}
 	for _, f := range foreign {
 		if w.Prefix == f || strings.HasPrefix(w.Prefix, f+"/") {
@@ -61,7 +61,7 @@ func (w *Writer) Check(p Page) error {
 		}
 	}
 	if !p.Leader {
-		return errors.New("cannot write: the member has no leader")
+		return errors.New("cannot write: the etcd member has no leader")
 	}
 	quota := p.QuotaBytes
 	if quota == 0 {
@@ -72,7 +72,7 @@ func (w *Writer) Check(p Page) error {
 	}
 	// In the worst case each revision takes a database page in addition to its value.
 	if need := p.SizeBytes + float64(w.Writes)*float64(w.Value+4096); need > 0.8*quota {
-		return fmt.Errorf("the writes could grow the database from %.0f MiB to %.0f MiB, above 80 %% of its quota of %.0f MiB; defragment etcd, or write less", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
+		return fmt.Errorf("the benchmark's writes could grow the database from %.0f MiB to %.0f MiB, above 80 %% of its quota of %.0f MiB; defragment etcd, or use a smaller --writes or --value-size", p.SizeBytes/(1<<20), need/(1<<20), quota/(1<<20))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (w *Writer) Begin(ctx context.Context) error {
 		return err
 	}
 	if granted.ID == "" {
-		return errors.New("etcd granted no lease")
+		return errors.New("etcd did not grant a lease for the benchmark's keys")
 	}
 	own := make([]byte, 8)
 	_, _ = rand.Read(own) // never fails

@@ -88,11 +88,11 @@ func (p *Experiment) settings(ctx context.Context, deadline *journal.Try) error 
 		why = append(why, s.Setting.String()+": "+s.Why)
 	}
 	if len(p.o.Set) > 0 && len(why) > 0 { // requested by name
-		return ui.Exit(ui.Failed, fmt.Errorf("cannot be tested: %s", strings.Join(why, "; ")))
+		return ui.Exit(ui.Failed, fmt.Errorf("the change cannot be tested: %s", strings.Join(why, "; ")))
 	}
 	if errors.Is(err, prove.ErrNoChange) {
 		if len(why) > 0 {
-			err = fmt.Errorf("nothing can be tested: %s", strings.Join(why, "; "))
+			err = fmt.Errorf("no value of the change can be tested: %s", strings.Join(why, "; "))
 		}
 		return ui.Exit(ui.Failed, err)
 	}
@@ -165,7 +165,7 @@ func asBegun(recorded []prove.Setting) string {
 		}
 	}
 	if len(words) == 2 {
-		return "the old values cannot be set; start again with fettle prove"
+		return "fettle cannot set the old values; start a new experiment with fettle prove"
 	}
 	return "to restore them, run: " + text.CommandLine(words)
 }

@@ -95,7 +95,7 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 	err = p.verdict(ending, err, want)
 	if err == nil && p.o.Keep && p.body.Word == prove.Better {
 		if at := slices.IndexFunc(p.body.Guards, func(g prove.Guarded) bool { return g.State != "within" }); at >= 0 {
-			err = ui.Exit(ui.GateNotMet, fmt.Errorf("change not kept: guard rail %s is not certain to hold", p.body.Guards[at].Name))
+			err = ui.Exit(ui.GateNotMet, fmt.Errorf("change not kept: the measurements do not show that the limit of --guard %s holds", p.body.Guards[at].Name))
 		} else {
 			err = p.keep(ctx)
 		}
@@ -143,7 +143,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	case err != nil && ctx.Err() != nil:
 		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 	case errors.Is(err, provelive.ErrIdle):
-		return ui.Retry(ui.Refused, err, "name the log that the work writes; --force waits for lines of this one", "--force")
+		return ui.Retry(ui.Refused, err, "name a log that the work writes now; --force waits for new lines in this log", "--force")
 	case err != nil:
 		return orUsage(err)
 	}
@@ -218,12 +218,12 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 		}
 	}
 	if p.o.Live {
-		p.Screen.Say("windows of %v, settling %v after each switch: at least %s, at most until %s", p.o.Window, p.o.Settle,
+		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
 			ui.Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
 		if !p.o.Anyway {
 			p.dismiss()
-			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until it is quiet; --force measures now, and the result says so", "--force")
+			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until the machine is quiet; --force measures now, and the result shows a warning", "--force")
 		}
 		for _, w := range why {
 			p.Screen.Say("--force: measuring although %s", w)
@@ -329,7 +329,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) er
 	case ending == prove.EndedInterrupted:
 		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted; machine restored, measurements saved: fettle prove --resume "+p.record.Name()+" continues"), err))
 	case ending == prove.EndedHopeless:
-		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may decide it; --force measures until the budget is used", "--force")
+		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may give a verdict; --force measures until the budget is used", "--force")
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():
@@ -344,7 +344,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) er
 	case err != nil:
 		return err
 	case want != "" && p.body.Word != want:
-		return ui.Exit(ui.GateNotMet, fmt.Errorf("expected %s; the verdict is: %s", p.o.Expect, p.body.Text))
+		return ui.Exit(ui.GateNotMet, fmt.Errorf("--expect %s not met; the verdict is: %s", p.o.Expect, p.body.Text))
 	}
 	return nil
 }
@@ -358,7 +358,7 @@ func (p *Experiment) keep(ctx context.Context) error {
 		return err
 	}
 	if err = res.Err(err); err == nil {
-		p.Screen.Say("kept: transaction %d, reverted by fettle undo", res.Tx)
+		p.Screen.Say("change kept as transaction %d; fettle undo reverts it", res.Tx)
 	}
 	return err
 }
@@ -376,13 +376,13 @@ func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
 	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 		return err
 	}
-	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; the change is undone, nothing measured", err))
+	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; the change is undone, and nothing was measured", err))
 }
 
 // stuck returns the error for a change that could not be undone.
 func (p *Experiment) stuck(err error) error {
 	if p.o.UndoCmd != "" {
-		return ui.Hinted(ui.Incomplete, err, "the watchdog keeps trying for ten minutes; to do it by hand: "+p.o.UndoCmd)
+		return ui.Hinted(ui.Incomplete, err, "the watchdog keeps trying to undo the change for ten minutes; to undo it by hand: "+p.o.UndoCmd)
 	}
-	return ui.Hinted(ui.Incomplete, err, "the watchdog keeps trying for ten minutes; or run fettle undo")
+	return ui.Hinted(ui.Incomplete, err, "the watchdog keeps trying to undo the change for ten minutes; to undo it now: fettle undo")
 }

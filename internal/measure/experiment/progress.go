@@ -51,12 +51,12 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
 		blocks := float64(d.Placebo + d.Least)
-		p.Screen.Say("at least %.0f runs, about %s; at most until %s", blocks*c.Visits(), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		p.Screen.Say("takes at least %.0f runs, about %s; ends at %s at the latest", blocks*c.Visits(), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
 		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
-			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %.0f %ss to see %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
+			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %.0f %ss are needed to detect %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
 		case v.Phase == prove.Blocks && p.Screen.Width > 0:
 			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
 		}

@@ -39,7 +39,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		return r, nil
 	}
 	if how := tune.LeftBehind(m.StateDir); how != "" {
-		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before its change was undone"),
+		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before the change was undone"),
 			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
 	}
 	if r.lease, err = tune.Lease(m.StateDir); err != nil {
@@ -62,7 +62,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		return nil, err
 	}
 	for _, pool := range p.Reserve {
-		change := []setting.Change{{Setting: setting.Setting{Kind: "sysfs", Name: pool.File}, Want: setting.Text(strconv.FormatInt(pool.To, 10)), Reason: setting.Reason{Text: "pages that fettle bench memory measures"}}}
+		change := []setting.Change{{Setting: setting.Setting{Kind: "sysfs", Name: pool.File}, Want: setting.Text(strconv.FormatInt(pool.To, 10)), Reason: setting.Reason{Text: "huge pages that fettle bench memory measures"}}}
 		t := &prove.Tuning{Engine: m.Engine, Options: tune.ApplyOptions{Kind: journal.Apply, Atomic: true, Try: deadline},
 			Planner: func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 				return m.PlanAsked(ctx, change, s)
@@ -76,7 +76,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		case errors.As(err, &incomplete), errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 			return r, err
 		case err != nil:
-			p.LeaveOut(pool.Pages, fmt.Sprintf("cannot reserve %d pages of this size: free memory is fragmented, or taken by another program (%s)", pool.To-pool.From, err))
+			p.LeaveOut(pool.Pages, fmt.Sprintf("cannot reserve %d pages of this size: free memory is fragmented, or another program takes it (%s)", pool.To-pool.From, err))
 		}
 	}
 	return r, nil

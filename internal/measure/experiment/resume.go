@@ -72,7 +72,7 @@ func lastCutOff(store evidence.Store) (string, error) {
 			return name, nil
 		}
 	}
-	return "", ui.Exit(ui.Usage, errors.New("no interrupted experiment found"))
+	return "", ui.Exit(ui.Usage, errors.New("no interrupted experiment found on this machine"))
 }
 
 // Further holds the limits for continuing an experiment that has ended.
@@ -102,7 +102,7 @@ func (p *Experiment) resumeEnded(name string) error {
 		return err
 	}
 	if !e.Unanswered() {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended by %s: %s; only a run that ran out of time or blocks can be resumed", r.ID, e.Ending, e.Text))
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended (%s): %s; only a run that reached its limit of time or blocks can be resumed", r.ID, e.Ending, e.Text))
 	}
 	if here := evidence.Fingerprint(p.Host); here.Hardware != r.Machine.Hardware {
 		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "resume it on that machine: fettle prove --resume "+r.ID)

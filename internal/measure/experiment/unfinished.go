@@ -99,7 +99,7 @@ func Find(m *tune.Machine, word string) (*evidence.Run, error) {
 	}
 	open, err := Peek(Store(m), word)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("no run %q", word), "fettle runs list shows all runs")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("run %q not found", word), "fettle runs list shows all runs")
 	}
 	if err != nil {
 		return nil, m.Unreadable(err)

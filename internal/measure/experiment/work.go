@@ -47,7 +47,7 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 		case !prints && !builtin:
 			return m, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints")
 		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
-			return m, fmt.Errorf("--unit, --higher-is-better and --percentile are for a metric that the command prints; %s has its own", text)
+			return m, fmt.Errorf("--unit, --higher-is-better and --percentile apply only to a metric that the command prints; %s has a fixed unit", text)
 		case !prints:
 			return m, nil
 		case builtin || name == "":

@@ -34,7 +34,7 @@ func (p *Experiment) benchRuns(ctx context.Context, mark string) error {
 		if decides {
 			return w.Metric(), nil
 		}
-		return prove.Metric{}, fmt.Errorf("a benchmark has only the metric %s", w.Metric().Name)
+		return prove.Metric{}, fmt.Errorf("this benchmark has only the metric %s; leave out --metric", w.Metric().Name)
 	})
 	return err
 }

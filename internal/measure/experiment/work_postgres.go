@@ -55,7 +55,7 @@ func (w *postgresWork) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if len(w.plan.Clients) == 0 {
-		return fmt.Errorf("%s has too few connections for %d clients (max_connections)", w.plan.Server.Name, w.clients)
+		return fmt.Errorf("%s has too few free connections for %d clients (max_connections)", w.plan.Server.Name, w.clients)
 	}
 	w.say("creating pgbench's tables in a temporary database")
 	if w.database, err = postgres.Create(ctx, w.plan.Server); err != nil {

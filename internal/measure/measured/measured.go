@@ -31,10 +31,10 @@ func Source() platform.Source {
 		Inputs: []fact.Input{
 			in("of", fact.List, "", "The products whose data is on the storage: satellite, etcd."),
 			in("class", fact.Text, "", "The class of the storage: hdd, ssd, nvme, san, virtual."),
-			in("stream_read", fact.Number, "MiB/s", "Streaming reads by the newest valid benchmark."),
-			in("stream_read_run", fact.Text, "", "That benchmark, and its age."),
-			in("fdatasync_p99", fact.Number, "ms", "The 99th percentile of fdatasync by the newest valid benchmark."),
-			in("fdatasync_run", fact.Text, "", "That benchmark, and its age."),
+			in("stream_read", fact.Number, "MiB/s", "Streaming read rate in the newest valid benchmark."),
+			in("stream_read_run", fact.Text, "", "Run of that benchmark, and its age."),
+			in("fdatasync_p99", fact.Number, "ms", "99th percentile of fdatasync in the newest valid benchmark."),
+			in("fdatasync_run", fact.Text, "", "Run of that benchmark, and its age."),
 			in("fsync_reported", fact.Truth, "", "The etcd on the storage reports the times of its own log."),
 		},
 		Open: open,
@@ -63,7 +63,7 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 		known.Give(item+"fsync_reported", p.reported, "")
 		known.Give(item+"class", string(p.storage.Class), "/sys/block")
 		if p.storage.Class == fact.ClassUnknown {
-			known.Unclear(item+"class", "/sys/block", "the class of the disk that holds "+p.dir+" is not known")
+			known.Unclear(item+"class", "/sys/block", "the class of the disk that holds "+p.dir+" is unknown")
 		}
 		for _, f := range figures {
 			figure, run := item+f.name, item+strings.TrimSuffix(f.name, "_p99")+"_run"

@@ -136,7 +136,7 @@ func changed(was, is fact.Storage) string {
 		b := is.Layers[i]
 		switch {
 		case a.Device != b.Device:
-			return b.Device + " in place of " + a.Device
+			return b.Device + " instead of " + a.Device
 		case a.Transport != b.Transport || a.Kind != b.Kind || a.Model != b.Model:
 			return a.Device + " was " + strings.Join(strings.Fields(a.Transport+" "+a.Kind+" "+a.Model), " ")
 		case a.SizeBytes != 0 && a.SizeBytes != b.SizeBytes:
@@ -159,7 +159,7 @@ func (r *record) retuned(s *platform.Subject, now fact.Storage) string {
 			file := strings.TrimPrefix(name, "sysfs:")
 			text, err := s.Host.Files.ReadFile(file)
 			if err != nil {
-				return file + " cannot be read, so a change cannot be excluded"
+				return file + " cannot be read, so the storage may have changed"
 			}
 			if is := strings.Join(strings.Fields(string(text)), " "); is != was {
 				return fmt.Sprintf("%s was %s, is now %s", file, was, is)

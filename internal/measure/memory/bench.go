@@ -169,7 +169,7 @@ func (p *Plan) finished(r Result, cells []Cell, done int) error {
 // ended, the error that ended the bench.
 func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	if len(cells) == 0 {
-		return nil, errors.Join(ended, fmt.Errorf("nothing could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
+		return nil, errors.Join(ended, fmt.Errorf("no cell could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
 	}
 	// In the plan's order, not that of the visits.
 	for _, c := range cells {
@@ -217,11 +217,11 @@ func (s Sample) unfit(c Cell) string {
 	case s.Huge < least && c.Pages == Small:
 		return fmt.Sprintf("still %.0f %% of the memory is in huge pages", 100*(1-s.Huge))
 	case s.Huge < least:
-		return fmt.Sprintf("only %.0f %% of the memory is in pages of this size (/proc/self/smaps); free memory is fragmented, or the process may not use such pages", 100*s.Huge)
+		return fmt.Sprintf("only %.0f %% of the memory is in pages of this size (/proc/self/smaps); free memory is fragmented, or the process has no permission to use these pages", 100*s.Huge)
 	case s.Placed < least:
 		return fmt.Sprintf("only %.0f %% of the memory is on the requested node (/proc/self/numa_maps)", 100*s.Placed)
 	case !(s.TouchCPUS > 0) || !(s.RandomCPUS > 0):
-		return "it took too little time to measure"
+		return "the run was too short to measure"
 	}
 	return ""
 }

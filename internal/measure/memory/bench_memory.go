@@ -22,7 +22,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	}
 	line := fmt.Sprintf("medians of %s of %s", h.Count("rounds", b.Rounds, "round"), unit.Size(b.SizeBytes).Human())
 	if len(b.Comparisons) > 0 {
-		line += "; all intervals together hold with 95 %"
+		line += "; all intervals are valid together with 95 % confidence"
 	}
 	if len(b.Left) > 0 {
 		line += fmt.Sprintf("; %s not measured: %s (%s)", h.Count("cells_not_measured", len(b.Left), "cell"), b.Left[0].Cell, b.Left[0].Why)
@@ -74,7 +74,7 @@ func (c Comparison) compared() string {
 // Next returns how to complete an interrupted bench.
 func (b *Result) Next() (string, []string) {
 	if b.Cut != nil {
-		return "to measure all of it:", []string{"bench", "memory"}
+		return "to measure all cells:", []string{"bench", "memory"}
 	}
 	return "", nil
 }

@@ -104,7 +104,7 @@ func ParseCells(text string) ([]Cell, error) {
 			return nil, fmt.Errorf("%q: want a comma-separated list of 4k, thp, hugetlb-2m and hugetlb-1g, each optionally with -remote", name)
 		}
 		if slices.Contains(out, c) {
-			return nil, fmt.Errorf("%s twice", c)
+			return nil, fmt.Errorf("%s is listed twice", c)
 		}
 		out = append(out, c)
 	}

@@ -75,7 +75,7 @@ type Reservation struct {
 var ErrTooLarge = errors.New("more than a quarter of the available memory")
 
 // ErrAsked is returned if an option is out of range on any machine.
-var ErrAsked = errors.New("not within its limits")
+var ErrAsked = errors.New("not accepted")
 
 // Make plans a bench for a machine.
 func Make(f *fact.Facts, a Asked) (*Plan, error) {
@@ -92,11 +92,11 @@ func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	}
 	switch {
 	case p.Rounds < 1 || p.Rounds > mostRounds:
-		return nil, fmt.Errorf("%d rounds: %w: want 1 to %d", p.Rounds, ErrAsked, mostRounds)
+		return nil, fmt.Errorf("--rounds %d: %w: want 1 to %d", p.Rounds, ErrAsked, mostRounds)
 	case p.Reads < 1000 || p.Reads > mostReads:
-		return nil, fmt.Errorf("%d reads: %w: want 1000 to %d", p.Reads, ErrAsked, mostReads)
+		return nil, fmt.Errorf("--reads %d: %w: want 1000 to %d", p.Reads, ErrAsked, mostReads)
 	case p.Bytes < 0 || p.Bytes%huge != 0:
-		return nil, fmt.Errorf("%d bytes: %w: want a multiple of 2 MiB", p.Bytes, ErrAsked)
+		return nil, fmt.Errorf("--size of %d bytes: %w: want a multiple of 2 MiB", p.Bytes, ErrAsked)
 	}
 	p.nodes(f)
 	all := a.Cells
@@ -247,10 +247,10 @@ func (p *Plan) fit(f *fact.Facts, limit int64) error {
 			return nil
 		}
 		if len(try) == 1 {
-			return fmt.Errorf("%w: %s needed (%s of it reserved as huge pages); a quarter is %s", ErrTooLarge, unit.Size(taken).Human(), unit.Size(int64(len(p.Reserve))*size).Human(), unit.Size(limit).Human())
+			return fmt.Errorf("%w: %s needed (including %s reserved as huge pages); a quarter is %s", ErrTooLarge, unit.Size(taken).Human(), unit.Size(int64(len(p.Reserve))*size).Human(), unit.Size(limit).Human())
 		}
 	}
-	return fmt.Errorf("%w needed; a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
+	return fmt.Errorf("the measurement needs %w; a quarter is %s", ErrTooLarge, unit.Size(limit).Human())
 }
 
 // reservation returns the growth of a pool by n pages. The pool's free pages stay available to

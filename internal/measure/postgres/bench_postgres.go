@@ -21,7 +21,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	best := slices.MaxFunc(b.Steps, func(x, y Step) int { return cmp.Compare(x.TPS, y.TPS) })
 	line := fmt.Sprintf("%s with %s, p99 %s", h.Count("transactions_per_s", int(math.Round(best.TPS)), "transaction")+" a second", h.Count("clients", best.Clients, "client"), h.Value("p99_s", best.P99S, unit.FormatSeconds(best.P99S)))
 	if b.Rounds == 1 {
-		line += "; 1 round: how much rounds differ is not known"
+		line += "; only 1 round, so the variation between rounds is unknown"
 	} else {
 		spread := fmt.Sprintf("the %s differ by %s", text.Count(b.Rounds, "round"), h.Figure("spread_percent", 100*best.Spread, "%"))
 		if best.Spread > noisy {
@@ -53,9 +53,9 @@ func (b *Result) Next() (string, []string) {
 	}
 	switch {
 	case b.Cut != nil:
-		return "to measure all of it:", call
+		return "to measure all steps:", call
 	case b.InCache != "":
-		return "with a database larger than the memory:", append(call, "--out-of-cache")
+		return "to measure with a database larger than the memory:", append(call, "--out-of-cache")
 	}
 	return "", nil
 }

@@ -50,7 +50,7 @@ func Create(ctx context.Context, s Server) (d *Database, err error) {
 		if ctx.Err() != nil { // the server may still have created it
 			err = errors.Join(err, d.Drop(ctx))
 		}
-		return nil, fmt.Errorf("a database cannot be created: %w", err)
+		return nil, fmt.Errorf("cannot create a database for the benchmark: %w", err)
 	}
 	err = s.Do(ctx, maintenance, "COMMENT ON DATABASE "+d.Name+" IS '"+mark+"'")
 	if err == nil {
@@ -120,7 +120,7 @@ func Sweep(ctx context.Context, s Server) (l Left, err error) {
 			l.InUse = append(l.InUse, d.Name)
 		default:
 			if err := s.Do(ctx, maintenance, `DROP DATABASE "`+strings.ReplaceAll(d.Name, `"`, `""`)+`"`); err != nil {
-				return l, fmt.Errorf("database %s of an earlier bench cannot be dropped: %w", d.Name, err)
+				return l, fmt.Errorf("cannot drop database %s of an earlier benchmark: %w", d.Name, err)
 			}
 			l.Dropped = append(l.Dropped, d.Name)
 		}

@@ -125,7 +125,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 		slices.Reverse(order)
 	}
 	if len(order) == 0 {
-		return nil, fmt.Errorf("no step could be measured: with %d clients: %s", r.Failed[0].Clients, r.Failed[0].Why)
+		return nil, fmt.Errorf("no step could be measured; the step with %d clients: %s", r.Failed[0].Clients, r.Failed[0].Why)
 	}
 	return r.whole(samples, nil)
 }
@@ -152,7 +152,7 @@ func (r *Result) whole(samples map[int][]sample, ended error) (*Result, error) {
 // Fill creates and fills pgbench's tables.
 func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 	if _, err := within(ctx, time.Duration(p.Scale)*slowestScale+allowance, pgbench, "-i", "-q", "-s", strconv.Itoa(p.Scale), d.Name); err != nil {
-		return fmt.Errorf("the tables cannot be filled: %w", err)
+		return fmt.Errorf("cannot fill the benchmark's tables: %w", err)
 	}
 	return nil
 }
@@ -173,7 +173,7 @@ func within(ctx context.Context, limit time.Duration, pgbench Program, args ...s
 	defer cancel()
 	out, err := pgbench.Run(bounded, args...)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: stopped after %v; see pg_stat_activity on the server for what it waits for", ErrHangs, limit.Round(time.Second))
+		err = fmt.Errorf("%w: stopped after %v; pg_stat_activity on the server shows what pgbench waits for", ErrHangs, limit.Round(time.Second))
 	}
 	return out, err
 }
@@ -218,7 +218,7 @@ var (
 // transactions returns the rate in pgbench's output, without connection time, per second.
 func transactions(out string) (float64, error) {
 	if f := failed().FindStringSubmatch(out); f != nil {
-		return 0, fmt.Errorf("%s transactions failed", f[1])
+		return 0, fmt.Errorf("%s transactions of pgbench failed", f[1])
 	}
 	m := rate().FindStringSubmatch(out)
 	if m == nil {

@@ -89,15 +89,15 @@ var ErrNoSpace = errors.New("more than a quarter of the free space")
 func (a Asked) Check() error {
 	switch {
 	case a.Rounds < 1 || a.Rounds > 100:
-		return fmt.Errorf("%d rounds: want 1 to 100", a.Rounds)
+		return fmt.Errorf("--rounds %d: want 1 to 100", a.Rounds)
 	case a.Step < time.Second || a.Step > time.Hour:
-		return fmt.Errorf("steps of %v: want between 1s and 1h", a.Step)
+		return fmt.Errorf("--step %v: want 1s to 1h", a.Step)
 	case a.Scale < 0 || a.Scale > MostScale:
-		return fmt.Errorf("scale %d: want 1 to %d", a.Scale, MostScale)
+		return fmt.Errorf("--scale %d: want 1 to %d", a.Scale, MostScale)
 	}
 	for _, c := range a.Clients {
 		if c < 1 || c > MostClients {
-			return fmt.Errorf("%d clients: want 1 to %d", c, MostClients)
+			return fmt.Errorf("--clients %d: want 1 to %d", c, MostClients)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func Make(r Room, a Asked) (*Plan, error) {
 		p.Scale = Scale
 	}
 	if need, quarter := p.needs(), r.Free/4; need > quarter {
-		return nil, fmt.Errorf("%w: scale %d needs about %s with its log; a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
+		return nil, fmt.Errorf("%w: scale %d needs about %s including the WAL; a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
 	}
 	clients := slices.Clone(a.Clients)
 	if len(clients) == 0 {

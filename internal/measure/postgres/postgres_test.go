@@ -38,11 +38,11 @@ func TestPlans(t *testing.T) {
 		"none left":       {room: func(r *Room) { r.Connections = 3 }, fault: "has 3 connections left"},
 		"asked":           {asked: func(a *Asked) { a.Clients, a.Scale = []int{8, 1, 8}, 7 }, scale: 7, clients: []int{1, 8}},
 		"out of cache":    {room: func(r *Room) { r.Free = 1000 * GiB }, asked: func(a *Asked) { a.OutOfCache = true }, scale: 3277, clients: []int{1, 2, 4, 8, 16, 32}},
-		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 needs about 53.8 GiB with its log; a quarter is 25 GiB"},
+		"no room for it":  {asked: func(a *Asked) { a.OutOfCache = true }, fault: "more than a quarter of the free space: scale 3277 needs about 53.8 GiB including the WAL; a quarter is 25 GiB"},
 		"disk is full":    {room: func(r *Room) { r.Free = 4 << 20 }, fault: "a quarter is 1 MiB"},
-		"no clients":      {asked: func(a *Asked) { a.Clients = []int{0} }, fault: "0 clients"},
-		"no rounds":       {asked: func(a *Asked) { a.Rounds = 0 }, fault: "0 rounds"},
-		"short":           {asked: func(a *Asked) { a.Step = time.Millisecond }, fault: "steps of 1ms"},
+		"no clients":      {asked: func(a *Asked) { a.Clients = []int{0} }, fault: "--clients 0"},
+		"no rounds":       {asked: func(a *Asked) { a.Rounds = 0 }, fault: "--rounds 0"},
+		"short":           {asked: func(a *Asked) { a.Step = time.Millisecond }, fault: "--step 1ms"},
 		"huge":            {asked: func(a *Asked) { a.Scale = math.MaxInt }, fault: "scale"},
 	} {
 		r, a := room(), asked()
@@ -104,7 +104,7 @@ func TestPrinted(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "has no tps", "tps = 0.0 (without initial connection time)": "invalid rate", "tps = 1.2.3 (without initial connection time)": "invalid rate",
-		strings.Replace(printed15, "transactions: 0", "transactions: 3", 1): "3 transactions failed",
+		strings.Replace(printed15, "transactions: 0", "transactions: 3", 1): "3 transactions of pgbench failed",
 	} {
 		if _, err := transactions(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -224,7 +224,7 @@ func TestLadder(t *testing.T) {
 		t.Errorf("%q, %v", s.did, err)
 	}
 	p.fail = map[string]error{"-i": errors.New("No space left on device")}
-	if _, err := plan.Run(t.Context(), s, d, p, nil); err == nil || !strings.Contains(err.Error(), "cannot be filled: No space left") {
+	if _, err := plan.Run(t.Context(), s, d, p, nil); err == nil || !strings.Contains(err.Error(), "cannot fill the benchmark's tables: No space left") {
 		t.Errorf("%v", err)
 	}
 }

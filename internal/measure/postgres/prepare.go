@@ -84,7 +84,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		say("dropped database %s of a killed benchmark", name)
 	}
 	for _, name := range left.Unmarked {
-		say("database %s has a name like fettle's but not its comment; not dropped. To drop it: DROP DATABASE %s", name, name)
+		say("database %s has a name like those of fettle's databases but lacks fettle's comment; not dropped. To drop it: DROP DATABASE %s", name, name)
 	}
 	if len(left.InUse) > 0 {
 		return nil, ui.Retry(ui.Refused, fmt.Errorf("another fettle bench is using database %s", strings.Join(left.InUse, ", ")), "wait until it ends")
@@ -100,7 +100,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, err
 	}
 	if room.Others > 0 && !o.Anyway {
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s; a benchmark would slow them, and they would distort it", room.Others, server.Name), "stop what uses it; --force measures now, and the result says so", "--force")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s; a benchmark would slow these clients, and they would distort the benchmark", room.Others, server.Name), "stop these clients; --force measures now, and the result shows a warning", "--force")
 	}
 	p, err := Make(room, o.Asked)
 	if errors.Is(err, ErrNoSpace) {

@@ -90,7 +90,7 @@ type Command struct {
 // Check returns an error if the program does not exist.
 func (c *Command) Check(context.Context) error {
 	if _, err := exec.LookPath(c.Args[0]); err != nil {
-		return fmt.Errorf("cannot start the work: %w", err)
+		return fmt.Errorf("cannot start the measured command: %w", err)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	defer runtime.UnlockOSThread()
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not finished within %v", c.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("the command did not finish within %v", c.Timeout))
 		defer cancel()
 	}
 	var out, talk limited
@@ -271,7 +271,7 @@ func (c *Commands) Undo(ctx context.Context) error { return c.shell(ctx, c.UndoW
 func (c *Commands) Placebo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
 func (c *Commands) shell(ctx context.Context, command string, env ...string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s: not finished within %v", command, c.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s: did not finish within %v", command, c.Timeout))
 	defer cancel()
 	err := Shell(ctx, command, c.Dir, env...)
 	if cause := context.Cause(ctx); err != nil && cause != nil {

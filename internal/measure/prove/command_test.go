@@ -124,7 +124,7 @@ func TestCommandEnds(t *testing.T) {
 func timesOut(t *testing.T, c *Command, file string) string {
 	t.Helper()
 	for c.Timeout = 50 * time.Millisecond; ; c.Timeout *= 2 {
-		if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "not finished within "+c.Timeout.String()) {
+		if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not finish within "+c.Timeout.String()) {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(file); err == nil && strings.HasSuffix(string(text), "\n") {
@@ -208,7 +208,7 @@ func TestCommandsAsChange(t *testing.T) {
 	}
 	// One that hangs is ended, with what it has started, and the experiment with it.
 	c.Timeout, c.ApplyWith = 200*time.Millisecond, "sleep 1000; true"
-	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "sleep 1000; true: not finished within 200ms") {
+	if err := c.Apply(t.Context()); err == nil || !strings.Contains(err.Error(), "sleep 1000; true: did not finish within 200ms") {
 		t.Error(err)
 	}
 }

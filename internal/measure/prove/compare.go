@@ -91,15 +91,15 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 			{"B against A", strings.ReplaceAll(string(e.Word), "-", " "), effectWords(e.Difference), intervalWords(e.Interval)},
 		}}
 		if e.Word == NoRatio {
-			g.Rows[2][1], g.Rows[2][3] = "no ratio: with a change "+e.Metric+" is 0, or next to it", ""
+			g.Rows[2][1], g.Rows[2][3] = "no ratio: with a change "+e.Metric+" is 0 or almost 0", ""
 		}
 		g.Write(s)
 		for side, x := range []Effect{e.A, e.B} {
 			if x.Judged != "" {
-				ui.PrintLine(s, "%s was %s; the effects above are of this version.", []string{"A", "B"}[side], x.Judged)
+				ui.PrintLine(s, "%s was %s; this version of fettle calculated the effects above.", []string{"A", "B"}[side], x.Judged)
 			}
 		}
-		fmt.Fprintf(s.Out, "The interval of the difference holds with %s %%.\n", unit.Digits(100*(1-c.Alpha)))
+		fmt.Fprintf(s.Out, "The interval of the difference has a confidence of %s %%.\n", unit.Digits(100*(1-c.Alpha)))
 	}
 	if len(c.Differing) == 0 {
 		fmt.Fprintln(s.Out, "\nNo other recorded property differs.")

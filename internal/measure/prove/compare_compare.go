@@ -139,7 +139,7 @@ func differing(a, b *evidence.Run) []Difference {
 		if v, has := m.Settings[name]; has {
 			return v
 		}
-		return "not there"
+		return "absent"
 	}
 	for _, name := range a.Machine.Differing(b.Machine) {
 		add(name, value(a.Machine, name), value(b.Machine, name))

@@ -112,7 +112,7 @@ func metric(m Metric) string {
 
 func work(e *Evidence) string {
 	if e.Design.Live != nil {
-		return "what runs there"
+		return "the running work of the machine"
 	}
 	return strings.Join(e.Work, " ")
 }

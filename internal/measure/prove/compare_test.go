@@ -49,7 +49,7 @@ func TestSeries(t *testing.T) {
 	if len(c.OnlyA) != 1 || c.OnlyA[0] != "gone" || len(c.OnlyB) != 1 || c.OnlyB[0] != "new" || !strings.Contains(c.Caution, "3h0m0s apart") {
 		t.Errorf("%+v", c)
 	}
-	if len(c.Differing) != 2 || c.Differing[0] != (Difference{"sysctl:vm.new", "not there", "1"}) || c.Differing[1] != (Difference{"sysctl:vm.swappiness", "60", "10"}) {
+	if len(c.Differing) != 2 || c.Differing[0] != (Difference{"sysctl:vm.new", "absent", "1"}) || c.Differing[1] != (Difference{"sysctl:vm.swappiness", "60", "10"}) {
 		t.Errorf("%+v", c.Differing)
 	}
 

@@ -128,7 +128,7 @@ func TestCovariateThatMoves(t *testing.T) {
 		t.Errorf("%v, %v", again.Verdict(), err)
 	}
 	delete(record[3].Values, "rate")
-	if _, err := Replay(d, record); err == nil || !strings.Contains(err.Error(), "reported no rate") {
+	if _, err := Replay(d, record); err == nil || !strings.Contains(err.Error(), "did not report rate") {
 		t.Error(err)
 	}
 }
@@ -145,7 +145,7 @@ func TestCaps(t *testing.T) {
 		"never above":             {func(int) float64 { return 2 }, EndedVerdict, "", 0},
 		"above in the placebo":    {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s is 6 > 5, the cap", 6},
 		"none for most of a time": {func(i int) float64 { return max(0, 0.5-float64(i%3)) }, EndedVerdict, "", 0},
-		"none in the first run":   {func(i int) float64 { return float64(i) }, EndedFailed, "so there is no ratio", 1},
+		"none in the first run":   {func(i int) float64 { return float64(i) }, EndedFailed, "so ratios cannot be calculated", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := quiet()

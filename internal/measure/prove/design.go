@@ -108,25 +108,25 @@ func (d Design) Check() error {
 			errs = append(errs, fmt.Errorf("%s: want %s", what, want))
 		}
 	}
-	within("the metric", d.Metric.Name != "", "a name")
-	within("alpha", d.Alpha >= 0.001 && d.Alpha <= 0.2, "0.001 to 0.2")
-	within("the margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
-	within("placebo blocks", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
+	within("--metric", d.Metric.Name != "", "a name")
+	within("--alpha", d.Alpha >= 0.001 && d.Alpha <= 0.2, "0.001 to 0.2")
+	within("--margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
+	within("--placebo", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
 	within("blocks before a verdict", d.Least >= 2, "at least 2")
-	within("blocks at most", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
-	within("dropped visits", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
-	within("the budget", d.BudgetS >= 0, "a time above 0")
+	within("--blocks", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
+	within("--warmup-runs", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
+	within("--budget", d.BudgetS >= 0, "a time above 0")
 	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "a unit other than s, because less time is better")
 	named := map[string]bool{}
 	for _, g := range d.Guards {
-		within("guard rail "+g.Name, !named[g.Name], "one limit per metric")
+		within("--guard "+g.Name, !named[g.Name], "one limit per metric")
 		named[g.Name] = true
-		within("guard rail "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 % and a metric other than the deciding one")
+		within("--guard "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 %, and a metric other than --metric")
 	}
 	for _, c := range d.Caps {
-		within("the value that "+c.Name+" must not exceed", !math.IsNaN(c.Most) && !math.IsInf(c.Most, 0), "a number")
+		within("--stop-above "+c.Name, !math.IsNaN(c.Most) && !math.IsInf(c.Most, 0), "a number")
 	}
-	within("the covariate", d.Covariate == nil || d.Covariate.Name != d.Metric.Name, "a metric other than the deciding one")
+	within("--covariate", d.Covariate == nil || d.Covariate.Name != d.Metric.Name, "a metric other than --metric")
 	return errors.Join(errs...)
 }
 

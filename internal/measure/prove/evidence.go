@@ -118,7 +118,7 @@ type SecondOpinion struct {
 // Autocorrelation formats Lag1.
 func (s *SecondOpinion) Autocorrelation() string {
 	if s.Lag1 == nil {
-		return "none: no variance left"
+		return "not calculated: no variance left"
 	}
 	return fmt.Sprintf("%.2f", *s.Lag1)
 }

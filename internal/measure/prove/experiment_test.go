@@ -114,10 +114,10 @@ func TestEndings(t *testing.T) {
 				}
 				return nil
 			}
-		}, ending: EndedFailed, says: "the work failed with the change: exit status 1"},
+		}, ending: EndedFailed, says: "the measured work failed with the change: exit status 1"},
 		"the work fails at once": {machine: func(m *machine, _ *Design) {
 			m.fail = func(int) error { return broken }
-		}, ending: EndedFailed, says: "the work failed without the change"},
+		}, ending: EndedFailed, says: "the measured work failed without the change"},
 		"the budget is over": {machine: func(m *machine, d *Design) { d.BudgetS = 45; m.effect = math.Log(0.99) }, ending: EndedBudget},
 		"the change stays":   {machine: func(m *machine, _ *Design) { m.stuck = broken }, ending: EndedFailed, says: "the change is not undone", stuck: true},
 		"noise without end": {machine: func(m *machine, _ *Design) {
@@ -127,7 +127,7 @@ func TestEndings(t *testing.T) {
 		"a value of 0": {machine: func(m *machine, _ *Design) {
 			m.noise = func(int) float64 { return math.Inf(-1) }
 		}, ending: EndedFailed, says: "time is 0; want a positive number"},
-		"no such metric": {machine: func(_ *machine, d *Design) { d.Metric.Name = "p99" }, ending: EndedFailed, says: "reported no p99"},
+		"no such metric": {machine: func(_ *machine, d *Design) { d.Metric.Name = "p99" }, ending: EndedFailed, says: "did not report p99"},
 		"a guard rail": {machine: func(m *machine, d *Design) {
 			d.Guards = []Guard{{Metric: Metric{Name: "errors"}, Most: 0.5}}
 			m.also = Values{"errors": 0}
@@ -140,7 +140,7 @@ func TestEndings(t *testing.T) {
 			}
 			m.effect = math.Log(0.999) // so that the verdict takes its time
 		}, ending: EndedGuard, says: "errors is at least"},
-		"a bad design": {machine: func(_ *machine, d *Design) { d.Margin = 0 }, ending: EndedFailed, says: "the margin"},
+		"a bad design": {machine: func(_ *machine, d *Design) { d.Margin = 0 }, ending: EndedFailed, says: "--margin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := quiet(), design()

@@ -52,13 +52,13 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	if l := e.Design.Live; l != nil {
-		row("work", "running work: windows of %v; %v after each switch do not count", seconds(l.WindowS), seconds(l.SettleS))
+		row("work", "running work, measured in windows of %v; the first %v after each switch do not count", seconds(l.WindowS), seconds(l.SettleS))
 	} else {
 		row("work", "%s", strings.Join(e.Work, " "))
 	}
 	row("change", "%s", strings.Join(change, ", "))
 	if n := len(e.Change.Left); n > 0 {
-		row("not tested", "%d values of the change cannot be in force here", n)
+		row("not tested", "%d values of the change cannot be in force on this machine", n)
 	}
 	row("metric", "%s", e.Design.Metric.Name)
 	for _, g := range e.Guards {
@@ -68,7 +68,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 		row("cap", "%s: %s", c.Name, unit.Digits(c.Most))
 	}
 	if c := e.Covariate; c != nil {
-		row("covariate", "%s: the metric follows its power %s; its own difference %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
+		row("covariate", "%s: the metric follows its power %s; own difference of the covariate %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
 	}
 	row("placebo", "%d of %d blocks", len(e.Placebo), e.Design.Placebo)
 	row("blocks", "%d of at most %d, %d winsorized", len(e.Blocks), e.Design.Most, e.Limited)
@@ -86,7 +86,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	if len(e.Blocks) > 0 {
 		row("second opinion", "sign flip p %s, drift %s %% a %s, autocorrelation %s", unit.Digits(e.Second.SignFlip), unit.SignedPercent(e.Second.Drift), e.Design.Unit(), e.Second.Autocorrelation())
 	} else {
-		row("second opinion", "none: no block is complete")
+		row("second opinion", "not available: no block is complete")
 	}
 	if b := e.Second.Between; b != nil {
 		row("between runs", "%.0f %% of the variance of single measurements", 100**b)

@@ -23,7 +23,7 @@ func TestProofUnfinished(t *testing.T) {
 	e := &Evidence{Design: Defaults(Metric{Name: "time", Unit: "s"}), Ending: EndedFailed, Error: "the work failed: exit status 3\nno such table", Work: []string{"make"}}
 	e.Text = "cannot tell yet: no block is complete"
 	show := func() string { return onTerminal(func(s *ui.Screen) { e.Print(s, &evidence.Run{}) }) }
-	for _, want := range []string{"placebo 0 of 4 blocks", "blocks 0 of at most 40", "noise of a block not known yet", "second opinion none: no block is complete", "ended by failed: the work failed: exit status 3; no such table"} {
+	for _, want := range []string{"placebo 0 of 4 blocks", "blocks 0 of at most 40", "noise of a block not known yet", "second opinion not available: no block is complete", "ended by failed: the work failed: exit status 3; no such table"} {
 		if got := show(); !strings.Contains(got, want) {
 			t.Errorf("no %q in: %s", want, got)
 		}

@@ -67,7 +67,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		return over
 	}
 	if err != nil {
-		return fmt.Errorf("the work failed %s: %w", side(r.at), err)
+		return fmt.Errorf("the measured work failed %s: %w", side(r.at), err)
 	}
 	v := Visit{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}
 	if r.Watch != nil {
@@ -130,7 +130,7 @@ func (r *runner) arm(ctx context.Context, s Step) error {
 			return nil
 		}
 		if err := r.Change.Placebo(ctx); err != nil {
-			return fmt.Errorf("cannot write the existing values again: %w", err)
+			return fmt.Errorf("cannot write the existing values again for the placebo: %w", err)
 		}
 		return nil
 	}
@@ -183,7 +183,7 @@ func (r *runner) reach() error {
 	if r.Design.Live != nil {
 		longer = "longer windows"
 	}
-	return fmt.Errorf("%w: block noise is %s; this machine needs %s %ss to detect an effect of %s, but %.0f are allowed; use %s, a larger margin or more time",
+	return fmt.Errorf("%w: block noise is %s; this machine needs %s %ss to detect an effect of %s, but the limits allow %.0f; use %s, a larger --margin or more time",
 		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
 }
 

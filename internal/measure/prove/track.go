@@ -45,7 +45,7 @@ func (t *track) log(v Values) (float64, error) {
 	}
 	switch {
 	case !measured:
-		return 0, fmt.Errorf("the work reported no %s", t.metric.Name)
+		return 0, fmt.Errorf("the work did not report %s", t.metric.Name)
 	case t.scale == counts && value >= 0 && !math.IsInf(value, 1):
 		return math.Log1p(value), nil
 	case t.guards && value == 0 && t.smallest > 0:
@@ -53,7 +53,7 @@ func (t *track) log(v Values) (float64, error) {
 		// usual substitute below the limit of detection.
 		return math.Log(t.smallest / 2), nil
 	case t.guards && value == 0:
-		return 0, fmt.Errorf("%s is 0 from the beginning, so there is no ratio; use a cap (--stop-above) for what must not exceed a value", t.metric.Name)
+		return 0, fmt.Errorf("%s is 0 from the beginning, so ratios cannot be calculated; use --stop-above to limit a metric that starts at 0", t.metric.Name)
 	case !(value > 0) || math.IsInf(value, 1):
 		return 0, fmt.Errorf("%s is %v; want a positive number, because values are compared by ratio", t.metric.Name, value)
 	}

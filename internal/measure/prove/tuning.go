@@ -31,7 +31,7 @@ type place struct {
 }
 
 // ErrNoChange is returned if the machine already has the values of the change.
-var ErrNoChange = errors.New("the change has no effect here: the machine already has these values")
+var ErrNoChange = errors.New("the change has no effect: this machine already has these values")
 
 // ErrTakenBack is returned if another program reverted the change.
 var ErrTakenBack = errors.New("another program reverted the change")

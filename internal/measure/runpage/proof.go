@@ -89,7 +89,7 @@ func sentences(e *prove.Evidence) (out []string) {
 	case prove.Better, prove.Worse:
 		out = append(out, fmt.Sprintf("With the change, %s was %s %% %s than without it.", m.Name, plain(*e.Effect), way), sure)
 	case prove.NoEffect:
-		out = append(out, fmt.Sprintf("Any effect of the change on %s is below the margin of %s %% set before the first run.", m.Name, plain(e.Design.Margin)), sure)
+		out = append(out, fmt.Sprintf("Any effect of the change on %s is below the margin of %s %%, which was set before the first run.", m.Name, plain(e.Design.Margin)), sure)
 	default:
 		out = append(out, fmt.Sprintf("The measurements do not decide whether the change affects %s. This does not mean that there is no effect.", m.Name), sure)
 		if e.More > 0 && e.More < 100_000 {
@@ -188,7 +188,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 	p.Heading("the runs")
 	p.XY(c)
 	if left := len(e.Visits) - len(all); left > 0 {
-		p.Line(fmt.Sprintf("%d more are in the record.", left))
+		p.Line(fmt.Sprintf("The record contains %d more runs.", left))
 	}
 }
 
@@ -198,7 +198,7 @@ func looks(p *page.Page, e *prove.Evidence, seen []prove.Verdict) {
 	if n < 2 {
 		return
 	}
-	g := ui.Grid{Columns: []ui.Column{{Head: "block", Right: true}, {Head: "its own effect", Right: true}, {Head: "estimate", Right: true}, {Head: "interval", Right: true}, {Head: "verdict"}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "block", Right: true}, {Head: "effect in the block", Right: true}, {Head: "estimate", Right: true}, {Head: "interval", Right: true}, {Head: "verdict"}}}
 	blocks := page.Series{Name: "one block", Dots: true, Class: "s0"}
 	line := page.Series{Name: "estimate, with its interval", Line: true, Class: "s1"}
 	margin := 100 * e.Design.Margin
@@ -254,6 +254,6 @@ func changes(p *page.Page, e *prove.Evidence) {
 		p.Table(grid(e.Change.Settings, "setting", "A, without", "B, with", "why").Table(""))
 	}
 	if n := len(e.Change.Left); n > 0 {
-		p.Fold(fmt.Sprintf("%d values of the change cannot be in force here and were not tested", n), grid(e.Change.Left, "setting", "value", "why not").Table("Values that were not tested"))
+		p.Fold(fmt.Sprintf("%d values of the change cannot be in force on this machine and were not tested", n), grid(e.Change.Left, "setting", "value", "why not").Table("Values that were not tested"))
 	}
 }

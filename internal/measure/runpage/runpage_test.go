@@ -161,7 +161,7 @@ func TestLive(t *testing.T) {
 		e.Work, e.Design.Live, e.Design.Caps = nil, &prove.Live{WindowS: 600, SettleS: 30}, []prove.Cap{{Metric: prove.Metric{Name: "errors"}, Most: 3}}
 		e.Covariate = &prove.Adjusted{Metric: prove.Metric{Name: "rate"}, Slope: 0.5, P: 0.3}
 	})))
-	for _, want := range []string{"windows of 10m0s; 30s after each switch do not count", "cap errors: 3", "covariate rate: the metric follows its power 0.5"} {
+	for _, want := range []string{"measured in windows of 10m0s; the first 30s after each switch do not count", "cap errors: 3", "covariate rate: the metric follows its power 0.5"} {
 		if !strings.Contains(read, want) {
 			t.Errorf("does not say %q: %s", want, read)
 		}

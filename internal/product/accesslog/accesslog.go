@@ -53,7 +53,7 @@ func (l *Log) why() string {
 	case l.BuiltIn != "" && l.Name != "":
 		return fmt.Sprintf("%s of %s, format %s", l.What, l.At, l.Name)
 	case l.BuiltIn != "":
-		return fmt.Sprintf("%s of %s, which names no format", l.What, l.At)
+		return fmt.Sprintf("%s of %s, without a format name", l.What, l.At)
 	case l.Format.String() == l.At:
 		return fmt.Sprintf("%s of %s", l.What, l.At)
 	case l.Name != "":
@@ -80,7 +80,7 @@ func (l *Log) Compile() (*logformat.Format, error) {
 }
 
 // ErrNotNamed is returned if no directive of a configuration writes a file.
-var ErrNotNamed = errors.New("no directive of the configuration writes it")
+var ErrNotNamed = errors.New("no directive of the configuration writes this log")
 
 // Of finds the log that writes a file, by the file's path on the configured machine. The path may
 // also be a rotated or compressed part of the log. If no directive has this path, Of takes a log
@@ -94,9 +94,9 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 	}{
 		{func(l *Log, name string) bool { return !l.Pattern && l.Path == name }, ""}, // a name takes precedence over a variable
 		{func(l *Log, name string) bool { return l.Pattern && l.matches(name) }, ""},
-		{func(l *Log, name string) bool { return path.Base(l.Path) == path.Base(name) && !l.Pattern }, "by its name: the configuration has it as %s"},
-		{func(l *Log, _ string) bool { return l.Goes != "" }, "which names no file: it goes to %s"},
-		{func(_ *Log, name string) bool { return name == "-" }, "the only format: of %s"},
+		{func(l *Log, name string) bool { return path.Base(l.Path) == path.Base(name) && !l.Pattern }, "matched by file name: the configuration writes %s"},
+		{func(l *Log, _ string) bool { return l.Goes != "" }, "matched by the log that the configuration sends to %s"},
+		{func(_ *Log, name string) bool { return name == "-" }, "the only log format of the configuration, that of %s"},
 	} {
 		for _, name := range logformat.NamesBeforeRotation(file) {
 			for i := range all {
@@ -113,7 +113,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		}
 		for _, other := range found[1:] {
 			if other.Language != found[0].Language || other.text() != found[0].text() {
-				return nil, "", fmt.Errorf("%s: written in two formats: %s; %s", file, found[0].why(), other.why())
+				return nil, "", fmt.Errorf("%s: the configuration writes this log in two formats: %s; %s", file, found[0].why(), other.why())
 			}
 		}
 		if by.why != "" {
@@ -125,7 +125,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		}
 		return found[0], why, nil
 	}
-	return nil, "", fmt.Errorf("%s: %w; it names %s", file, ErrNotNamed, Names(all))
+	return nil, "", fmt.Errorf("%s: %w; logs in the configuration: %s", file, ErrNotNamed, Names(all))
 }
 
 // Names lists the logs as text for a message.

@@ -34,16 +34,16 @@ func TestOf(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"/var/log/a.log.3.gz":        "CustomLog of /etc/b:7, format mine of /etc/a:3|",
-		"/tmp/copy/a.log":            "CustomLog of /etc/b:7, format mine of /etc/a:3|by its name: the configuration has it as /var/log/a.log",
+		"/tmp/copy/a.log":            "CustomLog of /etc/b:7, format mine of /etc/a:3|matched by file name: the configuration writes /var/log/a.log",
 		"/var/log/site/x.log":        "access_log of /etc/n:1, format combined|",
 		"/var/log/v/access.log":      "access_log of /etc/n:3, format combined|",
 		"/var/log/v/access.log.2.gz": "access_log of /etc/n:3, format combined|",
-		"/var/log/v/a.log.1":         "access_log of /etc/n:2, which names no format|",
-		"/var/log/v/a.up.log":        "written in two formats: access_log of /etc/n:2, which names no format; access_log of /etc/n:4",
-		"/var/log/both.log.1":        "written in two formats: CustomLog of /etc/a:4; CustomLog of /etc/a:5",
-		"/var/log/site/y.log":        "no directive of the configuration writes it; it names /var/log/a.log (/etc/b:7), ",
+		"/var/log/v/a.log.1":         "access_log of /etc/n:2, without a format name|",
+		"/var/log/v/a.up.log":        "the configuration writes this log in two formats: access_log of /etc/n:2, without a format name; access_log of /etc/n:4",
+		"/var/log/both.log.1":        "the configuration writes this log in two formats: CustomLog of /etc/a:4; CustomLog of /etc/a:5",
+		"/var/log/site/y.log":        "no directive of the configuration writes this log; logs in the configuration: /var/log/a.log (/etc/b:7), ",
 		"/var/log/bad.log":           `/etc/a:6:20: LogFormat, %Z: unknown directive for Apache httpd 2.4`,
-		"-":                          ": written in two formats:",
+		"-":                          ": the configuration writes this log in two formats:",
 	} {
 		l, why, err := Of(all, file)
 		got := ""

@@ -50,5 +50,5 @@ func effect(_ context.Context, h *host.Host, main, _, _ string) (plugin.Verdict,
 			return plugin.OK, ""
 		}
 	}
-	return plugin.NeedsRestart, "satellite-installer (foreman-installer) must run to apply the file"
+	return plugin.NeedsRestart, "run satellite-installer (foreman-installer) to apply the file"
 }

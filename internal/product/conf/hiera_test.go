@@ -74,7 +74,7 @@ func TestEffect(t *testing.T) {
 	h := host.Mounted(root)
 	write(main, time.Hour)
 	write(logs+"/satellite.log", 2*time.Hour)
-	if v, why := effect(t.Context(), h, main, "", ""); v != plugin.NeedsRestart || !strings.Contains(why, "must run to apply the file") {
+	if v, why := effect(t.Context(), h, main, "", ""); v != plugin.NeedsRestart || !strings.Contains(why, "to apply the file") {
 		t.Errorf("before: %v %s", v, why)
 	}
 	write(logs+"/satellite.log", 0)

@@ -53,7 +53,7 @@ func (Words) Literal(value string) (string, error) {
 		return "", err
 	}
 	if value == "" || value != strings.TrimSpace(value) {
-		return "", fmt.Errorf("%q: %w: empty, or blanks at its ends", value, ErrValue)
+		return "", fmt.Errorf("%q: %w: the value is empty, or begins or ends with a blank", value, ErrValue)
 	}
 	return value, nil
 }

@@ -91,7 +91,7 @@ func put(syntax Syntax, text string, at Assignment, value string) (string, error
 	}) {
 		return changed, nil
 	}
-	return "", fmt.Errorf("%q: %w: would change the meaning of the line", value, ErrValue)
+	return "", fmt.Errorf("%q: %w: the value would change the meaning of the line", value, ErrValue)
 }
 
 // several reports whether more than one line of a text sets an option.

@@ -38,7 +38,7 @@ const (
 
 // errLines is returned for a file with line ends that only YAML recognizes, or with bytes that
 // fettle cannot write.
-var errLines = errors.New("1: contains line ends or bytes that fettle cannot write")
+var errLines = errors.New("1: the file contains line ends or bytes that fettle cannot write")
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 

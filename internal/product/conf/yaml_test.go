@@ -33,7 +33,7 @@ func TestYAML(t *testing.T) {
 	if strings.Join(got, ", ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
-	for text, want := range map[string]string{"a: 1\nb: [\n": "2: did not find", "a: 1\r": "1: contains line ends", "\xff": "1: contains line ends", "\t- a: x\n": "1: found character"} {
+	for text, want := range map[string]string{"a: 1\nb: [\n": "2: did not find", "a: 1\r": "1: the file contains line ends", "\xff": "1: the file contains line ends", "\t- a: x\n": "1: found character"} {
 		if _, err := (conf.YAML{}).Assignments(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}

@@ -116,9 +116,9 @@ func query(ctx context.Context, h *host.Host, in *instance) (*answer, error) {
 func (a *answer) value(in *instance, name string) (text, unknown string) {
 	switch {
 	case in.pod():
-		return "", "runs in a container"
+		return "", "etcd runs in a container"
 	case in.config != nil && !a.Taken:
-		return "", "its configuration file was changed after its start, and it does not report its values"
+		return "", "the configuration file of etcd was changed after its start, and etcd does not report its values"
 	case in.config != nil:
 		if in.unread != "" {
 			return "", in.unread
@@ -130,7 +130,7 @@ func (a *answer) value(in *instance, name string) (text, unknown string) {
 		return t.text, ""
 	}
 	if !a.Whole {
-		return "", "its environment cannot be read"
+		return "", "the environment of etcd cannot be read"
 	}
 	return a.Env[name], ""
 }

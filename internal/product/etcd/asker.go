@@ -36,8 +36,8 @@ func newAsker(h *host.Host, in *instance, a *answer) *asker {
 
 // advice has the remedies for errors with the member's own certificate.
 var advice = Advice{
-	Untrusted: "trusted-ca-file of the member names another authority",
-	Stranger:  "its own certificate, cert-file, is not valid for clients; with an http:// listen-metrics-urls it reports its metrics to every user of its machine",
+	Untrusted: "the member's trusted-ca-file contains another certificate authority",
+	Stranger:  "the member's own certificate, cert-file, is not valid for clients; with an http:// listen-metrics-urls the member reports its metrics to every user of its machine",
 }
 
 func (x *asker) at(address string) (*Client, error) {

@@ -21,7 +21,7 @@ import (
 var releaseInputs = []input{
 	{Name: "refused_options", Type: fact.List, Doc: "flags, variables and keys with which this release does not start", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.refused) }},
 	{Name: "ignored_options", Type: fact.List, Doc: "variables and keys of the configuration file that this release ignores", Answer: func(i *installed) fact.Answer { return i.Files.judged(versionOf(i), i.Files.ignored) }},
-	ofCluster("installed_version", fact.Text, "version of a cluster's member now, whatever release it is judged as; absent on a machine"),
+	ofCluster("installed_version", fact.Text, "running version of a cluster's member, regardless of --for; absent on a machine"),
 	ofCluster("least_version", fact.Text, "oldest external etcd that kubeadm accepts with the cluster's release of Kubernetes; absent for members that kubeadm installs itself, and on a machine"),
 	ofCluster("skipped_releases", fact.List, "releases between a member's and the one that kubeadm installs with another release of Kubernetes; absent for members that kubeadm does not install"),
 }
@@ -73,7 +73,7 @@ func (in *instance) versionOf(h *host.Host, a *answer) fact.Answer {
 	if v, at := product.Version(h, "etcd-server", "etcd"); v != "" && slices.Contains([]string{"/usr/bin", "/bin"}, path.Dir(in.program)) {
 		return fact.Answer{Value: v, At: at}
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("version of etcd unknown (neither the member nor a package tells it); see %s --version", cmp.Or(in.program, "etcd")), At: in.Main}
+	return fact.Answer{Unknown: fmt.Sprintf("version of etcd unknown (neither the member nor a package reports it); see %s --version", cmp.Or(in.program, "etcd")), At: in.Main}
 }
 
 // releaseOf parses the release of a version; ok is false if it is unknown.
@@ -164,7 +164,7 @@ func (in *instance) refused(r Release) (out []string, err error) {
 	}
 	for _, k := range in.config.keys {
 		if _, err := strconv.ParseInt(k.text, 0, 64); err != nil && k.text != "" && has(Known().keys[k.name], r) && Known().kind(k.name) == "duration" {
-			out = append(out, fmt.Sprintf("%s: %s, %s: here a time is a number of nanoseconds", k.name, k.text, k.at))
+			out = append(out, fmt.Sprintf("%s: %s, %s: in this file a time is a number of nanoseconds", k.name, k.text, k.at))
 		}
 	}
 	return out, nil

@@ -40,7 +40,7 @@ func New(address string, a Access, advice Advice) (*Client, error) {
 		return nil, fmt.Errorf("%q is not a member address; want one such as https://10.0.0.1:2379", address)
 	}
 	if u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q: want only host and port, such as https://10.0.0.1:2379", u.Redacted())
+		return nil, fmt.Errorf("%q: want only scheme, host and port, such as https://10.0.0.1:2379", u.Redacted())
 	}
 	c := &Client{URL: u.Scheme + "://" + u.Host, advice: advice}
 	transport := &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute}
@@ -69,7 +69,7 @@ func (a Access) config() (*tls.Config, error) {
 	switch {
 	case len(a.Cert) == 0 && len(a.Key) == 0:
 	case len(a.Cert) == 0 || len(a.Key) == 0:
-		return nil, errors.New("give both certificate and key")
+		return nil, errors.New("want both a client certificate and its key")
 	default:
 		pair, err := tls.X509KeyPair(a.Cert, a.Key)
 		if err != nil {

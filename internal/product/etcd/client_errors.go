@@ -34,7 +34,7 @@ func inWords(code int, text []byte) string {
 	case err == nil && said.Error+said.Message != "":
 		return ": " + cmp.Or(said.Message, said.Error)
 	case code == http.StatusNotFound:
-		return ": its JSON gateway is off (--enable-grpc-gateway), or it is older than 3.4"
+		return ": etcd's JSON gateway is off (--enable-grpc-gateway), or etcd is older than 3.4"
 	}
 	return ""
 }
@@ -69,7 +69,7 @@ func (e *Unreached) Error() string {
 	text := ""
 	switch e.Why {
 	case Late:
-		text = fmt.Sprintf("no answer from %s within %s; it is busy, or a firewall drops the packets", e.URL, e.Wait)
+		text = fmt.Sprintf("no answer from %s within %s; etcd is busy, or a firewall drops the packets", e.URL, e.Wait)
 	case Unheard:
 		text = "nothing listens at " + e.URL
 	case Untrusted:
@@ -81,7 +81,7 @@ func (e *Unreached) Error() string {
 	default:
 		text = fmt.Sprintf("cannot query %s: %v", e.URL, e.err)
 		if errors.Is(e.err, io.EOF) && strings.HasPrefix(e.URL, "https:") {
-			text += "; perhaps it does not use TLS; use http:// if intended"
+			text += "; the server may not use TLS: use http:// if intended"
 		}
 		return text
 	}

@@ -25,7 +25,7 @@ func TestNew(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://10.0.0.1:2379": "", "http://[::1]:2379/": "", "http://a": "",
 		"10.0.0.1:2379": "not a member address", "ftp://a:1": "not a member address", "https://:2379": "not a member address", "": "not a member address",
-		"https://a:1/v3": "want only host and port", "https://a:1?x": "want only host and port", "https://a:1#x": "want only host and port", "https://u:secret@a:1": "want only host and port",
+		"https://a:1/v3": "want only scheme, host and port", "https://a:1?x": "want only scheme, host and port", "https://a:1#x": "want only scheme, host and port", "https://u:secret@a:1": "want only scheme, host and port",
 	} {
 		c, err := New(address, Access{}, nil)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {
@@ -35,7 +35,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%q is %s", address, c.URL)
 		}
 	}
-	for want, a := range map[string]Access{"give both certificate and key": {Key: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
+	for want, a := range map[string]Access{"want both a client certificate and its key": {Key: []byte("x")}, "no certificate in PEM": {CA: []byte("x")}, "the certificate: ": {Cert: []byte("x"), Key: []byte("y")}} {
 		if _, err := New("https://a:1", a, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -82,7 +82,7 @@ func TestAnswers(t *testing.T) {
 	for path, want := range map[string]string{
 		"/large":   "the answer of " + s.URL + "/large is larger than 16 MiB",
 		"/refused": s.URL + "/refused answers 503 Service Unavailable: etcdserver: no leader",
-		"/gone":    s.URL + "/gone answers 404 Not Found: its JSON gateway is off (--enable-grpc-gateway), or it is older than 3.4",
+		"/gone":    s.URL + "/gone answers 404 Not Found: etcd's JSON gateway is off (--enable-grpc-gateway), or etcd is older than 3.4",
 		"/sent":    "cannot query " + s.URL + ": the server redirects, so it is not an etcd member; check the address",
 	} {
 		text, err := c.Call(t.Context(), path, struct{}{}, soon)
@@ -151,7 +151,7 @@ func TestUnreached(t *testing.T) {
 		{strings.Replace(plain.URL, "http:", "https:", 1), Access{}, soon, Plain, " does not use TLS; use http:// if intended"},
 		{unknown.URL, Access{}, soon, Untrusted, "the certificate of " + unknown.URL + " is not trusted: name its authority ("},
 		{closed.URL, known, soon, Stranger, closed.URL + " does not accept this client: show a certificate (remote error: tls: "},
-		{"https://" + hangsUp.Addr().String(), Access{}, soon, Other, ": EOF; perhaps it does not use TLS; use http:// if intended"},
+		{"https://" + hangsUp.Addr().String(), Access{}, soon, Other, ": EOF; the server may not use TLS: use http:// if intended"},
 		{"http://no.such.name.invalid:1", Access{}, soon, Other, "cannot query http://no.such.name.invalid:1: "},
 	} {
 		c, err := New(x.address, x.access, advice)

@@ -28,7 +28,7 @@ type (
 )
 
 var daemon = &product.Daemon[*instance, *answer]{
-	Name: "etcd", Doc: "etcd, the member of a machine: of a unit, or of a cluster's static pod",
+	Name: "etcd", Doc: "the etcd member of a machine, run by a unit or by a cluster's static pod",
 	Parameters: parameters,
 	Inputs:     inputs,
 	Conf: conf.Product{
@@ -68,30 +68,30 @@ var daemon = &product.Daemon[*instance, *answer]{
 }
 
 var inputs = slices.Concat(percentileInputs(), releaseInputs, []input{
-	{Name: "version", Type: fact.Text, Doc: "version of the running member, or by the image of its pod or its package", Answer: versionOf},
-	{Name: "pod", Type: fact.Truth, Doc: "whether it is the static pod of a cluster's node", Answer: func(i *installed) fact.Answer {
+	{Name: "version", Type: fact.Text, Doc: "version of the running member, or of its pod's image or its package", Answer: versionOf},
+	{Name: "pod", Type: fact.Truth, Doc: "whether the member is a static pod of a cluster's node", Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Files.pod(), At: i.Main}
 	}},
-	{Name: "compacts", Type: fact.Truth, Doc: "whether it compacts its history by itself", Answer: compacts},
+	{Name: "compacts", Type: fact.Truth, Doc: "whether the member compacts its history automatically", Answer: compacts},
 	{Name: "members", Type: fact.Number, Doc: "members with which the cluster began", Answer: memberCount},
-	reported("healthy", fact.Truth, "what it answers to /health", func(i *installed) fact.Answer {
+	reported("healthy", fact.Truth, "whether /health reports that the member is healthy", func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Report.Healthy == "true", At: "/health of etcd"}
 	}),
-	metric("has_leader", fact.Truth, "", "whether it knows the leader", func(v, _ float64) any { return v == 1 }, "etcd_server_has_leader"),
-	metric("leader_changes", fact.Number, "", "changes of the leader that it has seen since it was started, without its first", func(v, _ float64) any { return max(0, v-1) }, "etcd_server_leader_changes_seen_total"),
-	metric("uptime_s", fact.Number, "s", "time since it was started", func(v, now float64) any { return max(0, now-v) }, "process_start_time_seconds"),
+	metric("has_leader", fact.Truth, "", "whether the member has a leader", func(v, _ float64) any { return v == 1 }, "etcd_server_has_leader"),
+	metric("leader_changes", fact.Number, "", "leader changes since the start of the member, without the first", func(v, _ float64) any { return max(0, v-1) }, "etcd_server_leader_changes_seen_total"),
+	metric("uptime_s", fact.Number, "s", "time since the start of the member", func(v, now float64) any { return max(0, now-v) }, "process_start_time_seconds"),
 	metric("db_bytes", fact.Number, "bytes", "size of the database", nil, "etcd_mvcc_db_total_size_in_bytes", "etcd_debugging_mvcc_db_total_size_in_bytes"),
-	metric("db_in_use_bytes", fact.Number, "bytes", "part of it that is in use", nil, "etcd_mvcc_db_total_size_in_use_in_bytes"),
-	{Name: "quota_bytes", Type: fact.Number, Unit: "bytes", Doc: "size at which it takes no more writes, as it runs with or, where it does not report that, by its option; -1 means no quota", Answer: func(i *installed) fact.Answer {
+	metric("db_in_use_bytes", fact.Number, "bytes", "used part of the database", nil, "etcd_mvcc_db_total_size_in_use_in_bytes"),
+	{Name: "quota_bytes", Type: fact.Number, Unit: "bytes", Doc: "size at which the member refuses writes: the running value, or the option if the member does not report one; -1 means no quota", Answer: func(i *installed) fact.Answer {
 		if i.ReportErr != nil || i.Report.Silent != "" {
 			return quota(i)
 		}
 		return measured(i, nil, "etcd_server_quota_backend_bytes")
 	}},
-	metric("failed_proposals", fact.Number, "", "changes that were not agreed on since it was started", nil, "etcd_server_proposals_failed_total"),
-	metric("open_files", fact.Number, "", "files that it has open", nil, "process_open_fds"),
-	metric("open_files_limit", fact.Number, "", "files that it may have open", nil, "process_max_fds"),
-	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
+	metric("failed_proposals", fact.Number, "", "proposals that failed since the start of the member", nil, "etcd_server_proposals_failed_total"),
+	metric("open_files", fact.Number, "", "open files of the member", nil, "process_open_fds"),
+	metric("open_files_limit", fact.Number, "", "limit of open files of the member", nil, "process_max_fds"),
+	{Name: "unit", Type: fact.Text, Doc: "systemd service of the member; empty without one", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
 	metric("resident_bytes", fact.Number, "bytes", "memory of the process", nil, "process_resident_memory_bytes"),
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running member's", From: product.FromReport, Answer: pending},
 })
@@ -124,7 +124,7 @@ func measured(i *installed, convert func(v, now float64) any, names ...string) f
 			return fact.Answer{Value: convert(v, i.Report.now), At: at}
 		}
 	}
-	return fact.Answer{Unknown: names[0] + " is not among its metrics", At: at}
+	return fact.Answer{Unknown: names[0] + " is missing from the member's metrics", At: at}
 }
 
 // runs returns an option's value in a running member, including defaults.
@@ -141,9 +141,9 @@ func pending(i *installed) fact.Answer {
 	in := i.Files
 	switch {
 	case in.pod():
-		return fact.Answer{Unknown: "runs in a container", At: i.Main}
+		return fact.Answer{Unknown: "etcd runs in a container", At: i.Main}
 	case in.config != nil && !i.Report.Taken:
-		return fact.Answer{Unknown: "its configuration file was changed after its start, and it does not report its values", At: i.Main}
+		return fact.Answer{Unknown: "the configuration file of etcd was changed after its start, and etcd does not report its values", At: i.Main}
 	}
 	out := []string{}
 	for _, p := range parameters {

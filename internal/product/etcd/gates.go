@@ -27,9 +27,9 @@ func (in *instance) refusedGates(r Release) (out []string, err error) {
 		set[name] = true
 		if !has(Known().features[name], r) {
 			if Known().features[name] == nil && r > Known().Newest {
-				return nil, fmt.Errorf("whether etcd %s has the feature gate %s is not known: the newest release known here is %s", r, name, Known().Newest)
+				return nil, fmt.Errorf("unknown whether etcd %s has the feature gate %s; this version of fettle knows releases up to %s", r, name, Known().Newest)
 			}
-			refuse(name, value.at, "(%s)", cmp.Or(Known().span(Known().features[name]), "no such gate"))
+			refuse(name, value.at, "(%s)", cmp.Or(Known().span(Known().features[name]), "unknown feature gate"))
 		}
 		if on[name], err = strconv.ParseBool(strings.TrimSpace(text)); err != nil {
 			refuse(name, value.at, "(want true or false, found %q)", text)
@@ -41,7 +41,7 @@ func (in *instance) refusedGates(r Release) (out []string, err error) {
 		switch {
 		case !ok || !has(Known().flagIn(flag), r):
 		case strings.Contains(value.text, gate): // as etcd compares them
-			refuse(gate, value.at, "(%s, %s, sets it too: etcd takes one of them)", flag, old.at)
+			refuse(gate, value.at, "(%s, %s, also sets this gate; etcd accepts only one of them)", flag, old.at)
 		default:
 			set[gate], place = true, cmp.Or(place, old.at)
 			on[gate], _ = strconv.ParseBool(old.text)
@@ -50,7 +50,7 @@ func (in *instance) refusedGates(r Release) (out []string, err error) {
 	// Source: etcd v3.6.12 and v3.7.3, embed/config.go, Config.Validate.
 	const lease, persist = "LeaseCheckpoint", "LeaseCheckpointPersist"
 	if on[persist] && !on[lease] && (set[lease] || !on["AllAlpha"]) {
-		refuse(persist, place, "(it needs %s=true)", lease)
+		refuse(persist, place, "(needs %s=true)", lease)
 	}
 	return out, nil
 }

@@ -235,7 +235,7 @@ func fromManifest(file, text string) (*instance, error) {
 		}
 		return in, nil
 	}
-	return nil, fmt.Errorf("%s: has no container named etcd", file)
+	return nil, fmt.Errorf("%s: container etcd is missing", file)
 }
 
 // IsContainer reports whether a container with this name in a static pod is etcd.

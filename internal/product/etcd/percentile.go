@@ -64,10 +64,10 @@ func percentileInputs() (out []input) {
 		of := func(value func(percentile) any) func(*installed) fact.Answer {
 			return func(i *installed) fact.Answer { return percentileAnswer(i, x.name, value) }
 		}
-		upper := reported(x.name+"_at_most_s", fact.Number, "its upper bound; 0: it has none", of(func(p percentile) any { return p.High }))
-		lower := reported(x.name+"_above_s", fact.Number, "that bucket's lower bound", of(func(p percentile) any { return p.Low }))
+		upper := reported(x.name+"_at_most_s", fact.Number, "upper bound of that bucket; 0 without one", of(func(p percentile) any { return p.High }))
+		lower := reported(x.name+"_above_s", fact.Number, "lower bound of that bucket", of(func(p percentile) any { return p.Low }))
 		upper.Unit, lower.Unit = "s", "s"
-		out = append(out, reported(x.name, fact.Text, "bucket of the 99th percentile of "+x.of+" since it was started, and of how many", of(func(p percentile) any {
+		out = append(out, reported(x.name, fact.Text, "bucket of the 99th percentile of "+x.of+" since the start of the member, and the number of observations", of(func(p percentile) any {
 			return fmt.Sprintf("p99 of %d %s", p.N, p.HistogramBucket)
 		})), lower, upper)
 	}
@@ -82,7 +82,7 @@ func percentileAnswer(i *installed, histogram string, value func(percentile) any
 	case histogram == round && memberCount(i).Value == 1.0:
 		return fact.Answer{At: at} // there is no other member
 	case !ok:
-		return fact.Answer{Unknown: "it was recorded without its histograms' buckets, by another fettle", At: at}
+		return fact.Answer{Unknown: "another version of fettle recorded this copy, without the buckets of histograms", At: at}
 	case p.Unknown != "":
 		return fact.Answer{Unknown: p.Unknown, At: at}
 	}

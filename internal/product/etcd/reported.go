@@ -40,9 +40,9 @@ func Of(r Reported) product.Installed {
 	in.readWords(r.Words, r.At)
 	switch config, ok, _ := in.option("config-file"); {
 	case r.Words == nil:
-		in.flags, in.unread = nil, cmp.Or(r.Unread, "its flags are on its machine; run fettle check etcd there")
+		in.flags, in.unread = nil, cmp.Or(r.Unread, "the flags of etcd are only on its node; run fettle check etcd on that node")
 	case ok:
-		in.unread = config.text + " is on the node of " + r.Name + "; run fettle check etcd there"
+		in.unread = config.text + " is on the node of " + r.Name + "; run fettle check etcd on that node"
 	}
 	i := daemon.New(nil, in.Instance, in, nil, product.ErrStopped)
 	own := fact.Answer{Value: r.Version, At: r.At}

@@ -27,7 +27,7 @@ func settable(h *host.Host) ([]conf.Instance, error) {
 // ofPod returns the error for settings of a static pod: the kubelet restarts the pod when its
 // manifest changes.
 func ofPod(manifest string) error {
-	return fmt.Errorf("%s is a static pod manifest: kubeadm or an operator writes it, and the kubelet restarts etcd when it changes; set the option there (kubeadm: etcd.local.extraArgs of ClusterConfiguration; OpenShift: the Etcd object)", manifest)
+	return fmt.Errorf("%s is a static pod manifest: kubeadm or an operator writes it, and the kubelet restarts etcd when it changes; set the option in that tool (kubeadm: etcd.local.extraArgs of ClusterConfiguration; OpenShift: the Etcd object)", manifest)
 }
 
 // members returns all instances, including those of static pods.
@@ -51,7 +51,7 @@ func memberOf(h *host.Host, main string) (*instance, error) {
 			return in, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is not used by etcd's unit", main)
+	return nil, fmt.Errorf("the unit of etcd does not use %s", main)
 }
 
 // of returns the instance with a main file, or an error if fettle does not write it.
@@ -79,7 +79,7 @@ func ours(h *host.Host) error {
 				continue // a later write reports it
 			}
 			if line, said := generated(string(text)); line > 0 {
-				return fmt.Errorf("%s:%d: %q: set the option in the tool that writes this file", file, line, said)
+				return fmt.Errorf("%s:%d: %q: another tool writes this file; set the option with that tool", file, line, said)
 			}
 		}
 	}

@@ -33,19 +33,19 @@ type (
 var dynflow = &product.Daemon[*dynflowInstance, *dynflowRunning]{
 	Name: "dynflow", Doc: "Foreman's tasks: each Sidekiq that a unit dynflow-sidekiq@NAME runs",
 	Parameters: product.Parameters{
-		{Name: "concurrency", Type: fact.Number, Default: "10", Doc: "threads: steps of tasks that it does at a time"}, // sidekiq 5.2 to 6.5, lib/sidekiq.rb
+		{Name: "concurrency", Type: fact.Number, Default: "10", Doc: "threads, that is task steps at the same time"}, // sidekiq 5.2 to 6.5, lib/sidekiq.rb
 	},
 	Inputs: []dynflowInput{
 		{Name: "name", Type: fact.Text, Doc: "NAME of dynflow-sidekiq@NAME.service", Answer: func(i *dynflowInstalled) fact.Answer {
 			return fact.Answer{Value: i.Name(), At: i.Files.unit}
 		}},
-		{Name: "queues", Type: fact.List, Doc: "queues that it takes steps from", Answer: func(i *dynflowInstalled) fact.Answer {
+		{Name: "queues", Type: fact.List, Doc: "queues from which the process takes steps", Answer: func(i *dynflowInstalled) fact.Answer {
 			if err := i.Files.err; err != nil {
 				return fact.Answer{Unknown: fileReason(err).Error(), At: i.Main}
 			}
 			return fact.Answer{Value: i.Files.queues, At: i.Main}
 		}},
-		{Name: "busy", Type: fact.Number, Doc: "threads that do a step now", From: product.FromReport, Answer: func(i *dynflowInstalled) fact.Answer {
+		{Name: "busy", Type: fact.Number, Doc: "threads that execute a step now", From: product.FromReport, Answer: func(i *dynflowInstalled) fact.Answer {
 			if i.Report.Threads == 0 {
 				return fact.Answer{Unknown: product.ErrStopped.Error(), At: i.Files.unit}
 			}
@@ -80,7 +80,7 @@ var dynflow = &product.Daemon[*dynflowInstance, *dynflowRunning]{
 		case strings.TrimPrefix(name, ":") != "concurrency":
 			return fact.Absent[string](i.Files.unit)
 		case i.Report.Threads == 0:
-			return fact.Unknown[string](i.Files.unit, "startup not finished")
+			return fact.Unknown[string](i.Files.unit, "the process has not finished starting")
 		}
 		return fact.Known(strconv.Itoa(i.Report.Threads), fmt.Sprintf("process %d of %s", i.Report.Process.PID, i.Files.unit))
 	},

@@ -35,7 +35,7 @@ func byFile(h *host.Host, main string) (*dynflowInstance, error) {
 	if i := slices.IndexFunc(all, func(in *dynflowInstance) bool { return in.file == main }); i >= 0 {
 		return all[i], nil
 	}
-	return nil, fmt.Errorf("%s: not read by any unit that starts at boot", main)
+	return nil, fmt.Errorf("%s: no unit that starts at boot reads this file", main)
 }
 
 // dynflowMost is the maximum number of threads that fettle accepts.
@@ -82,10 +82,10 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	case err != nil:
 		return err
 	case r.Threads == 0:
-		return errors.New("startup not finished")
+		return errors.New("the process has not finished starting")
 	}
 	if a, ok := in.setting(); ok && (conf.YAML{}).Unquote(a.Literal) != strconv.Itoa(r.Threads) {
-		return product.Final(fmt.Errorf("runs with %d threads, not %s as in %s", r.Threads, a.Literal, in.file))
+		return product.Final(fmt.Errorf("the process runs with %d threads instead of the %s in %s", r.Threads, a.Literal, in.file))
 	}
 	return nil
 }

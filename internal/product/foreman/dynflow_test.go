@@ -80,7 +80,7 @@ func TestRunning(t *testing.T) {
 	if o := all[2].Option("concurrency"); o.Running.Or("") != "4" || o.File.Or("") != "5" || all[2].Answer("busy").Value != 2.0 {
 		t.Errorf("worker-1: %+v", o)
 	}
-	if o := all[1].Option("concurrency"); o.Running.Unknown() != "startup not finished" {
+	if o := all[1].Option("concurrency"); o.Running.Unknown() != "the process has not finished starting" {
 		t.Errorf("orchestrator: %+v", o.Running)
 	}
 	k := Dynflow.Kind(h)

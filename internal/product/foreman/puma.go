@@ -27,28 +27,28 @@ type (
 )
 
 var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
-	Name: "puma", Doc: "Puma, the web server of Foreman and of other applications in Ruby, each that a unit runs",
+	Name: "puma", Doc: "Puma, the web server of Foreman and other Ruby applications, if a unit runs it",
 	Parameters: parameters,
 	Inputs: []pumaInput{
-		{Name: "name", Type: fact.Text, Doc: "unit that runs it, or directory of the application", Answer: func(i *pumaInstalled) fact.Answer {
+		{Name: "name", Type: fact.Text, Doc: "unit of Puma, or directory of the application", Answer: func(i *pumaInstalled) fact.Answer {
 			return fact.Answer{Value: i.Name(), At: i.Name()}
 		}},
 		{Name: "version", Type: fact.Text, Doc: "version of the running server", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
 			if i.Report.Version == "" {
-				return fact.Answer{Unknown: "startup not finished", At: i.Report.at()}
+				return fact.Answer{Unknown: "Puma has not finished starting", At: i.Report.at()}
 			}
 			return fact.Answer{Value: i.Report.Version, At: i.Report.at()}
 		}},
-		reported("workers_serving", "processes that take requests now; 1 in single mode", func(r *pumaRunning) int { return r.serving() }),
-		reported("threads_running", "threads for requests that are started now, of all processes", func(r *pumaRunning) (n int) {
+		reported("workers_serving", "processes that accept requests now; 1 in single mode", func(r *pumaRunning) int { return r.serving() }),
+		reported("threads_running", "request threads of all processes that are started now", func(r *pumaRunning) (n int) {
 			for _, w := range r.Workers {
 				n += w.Threads
 			}
 			return n
 		}),
-		{Name: "backlog", Type: fact.Number, Doc: "requests that wait for a thread, as its control server reports", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
+		{Name: "backlog", Type: fact.Number, Doc: "requests that wait for a thread, from Puma's control server", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
 			if i.Report.Stats == nil {
-				return fact.Answer{Unknown: "it has no control server that reports it", At: i.Report.at()}
+				return fact.Answer{Unknown: "Puma has no control server, which would report the backlog", At: i.Report.at()}
 			}
 			return fact.Answer{Value: float64(i.Report.Stats.backlog()), At: i.Report.at()}
 		}},
@@ -84,9 +84,9 @@ func reported(name, doc string, n func(*pumaRunning) int) pumaInput {
 
 // parameters have the defaults of Puma 5 and 6 on MRI (lib/puma/configuration.rb).
 var parameters = product.Parameters{
-	{Name: "workers", Type: fact.Number, Default: "0", Doc: "processes that serve requests; 0 is single mode, without processes of their own"},
-	{Name: "threads_min", Type: fact.Number, Default: "0", Doc: "threads of each process that are always there"},
-	{Name: "threads_max", Type: fact.Number, Default: "5", Doc: "threads of each process at most: requests that it serves at a time"},
+	{Name: "workers", Type: fact.Number, Default: "0", Doc: "worker processes; 0 means single mode"},
+	{Name: "threads_min", Type: fact.Number, Default: "0", Doc: "minimum threads of each process"},
+	{Name: "threads_max", Type: fact.Number, Default: "5", Doc: "maximum threads of each process, that is requests at the same time"},
 }
 
 func findPuma(ctx context.Context, h *host.Host) ([]product.Installed, error) {
@@ -155,7 +155,7 @@ func (in *pumaInstance) Value(name string) (value, at string, ok bool, err error
 // runs returns an option's value in the running server, or the reason that it is unknown.
 func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) {
 	if r.Version == "" {
-		return "", "startup not finished"
+		return "", "Puma has not finished starting"
 	}
 	if r.Stats != nil {
 		switch n := r.Stats.maxThreads(); {
@@ -173,14 +173,14 @@ func runs(in *pumaInstance, r *pumaRunning, name string) (text, unknown string) 
 	case name == "workers" && len(r.Workers) > 0:
 		return strconv.Itoa(len(r.Workers)), ""
 	case name == "workers":
-		return "", "no worker accepts requests"
+		return "", "no worker of Puma accepts requests"
 	case !r.Taken:
-		return "", "its configuration was changed after its start, and it does not report its values"
+		return "", "the configuration of Puma was changed after its start, and Puma does not report its values"
 	}
 	t := in.option(name, func(variable string) (string, string, bool, string) {
 		v, ok := r.Env[variable]
 		if !ok && !r.Whole {
-			return "", "", false, "its environment cannot be read"
+			return "", "", false, "the environment of Puma cannot be read"
 		}
 		return v, fmt.Sprintf("/proc/%d/environ", r.Process.PID), ok, ""
 	})

@@ -81,7 +81,7 @@ func starts(ctx context.Context, h *host.Host, main string) error {
 	case most < 1:
 		return fmt.Errorf("puma does not start with a maximum of %d threads", most)
 	case least > most:
-		return fmt.Errorf("puma does not start with %d threads at least and %d at most", least, most)
+		return fmt.Errorf("puma does not start with a minimum of %d threads and a maximum of %d", least, most)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 			return err
 		}
 		if r.Version == "" {
-			return errors.New("startup not finished")
+			return errors.New("Puma has not finished starting")
 		}
 		mu.Lock()
 		if process != r.Process.PID {
@@ -116,14 +116,14 @@ func pumaReady() func(ctx context.Context, h *host.Host, main string) error {
 		gone := len(workers) - len(r.Workers)
 		mu.Unlock()
 		if gone > 5 {
-			return product.Final(fmt.Errorf("%d of its workers have ended since its start", gone))
+			return product.Final(fmt.Errorf("%d workers of Puma have ended since its start", gone))
 		}
 		want := 1
 		if o := in.option("workers", in.get); o.text != "" && o.text != "0" {
 			want, _ = strconv.Atoi(o.text)
 		}
 		if serving := r.serving(); serving < want {
-			return fmt.Errorf("only %d of %d workers accept requests", serving, want)
+			return fmt.Errorf("only %d of %d Puma workers accept requests", serving, want)
 		}
 		return answers(ctx, r.Binds)
 	}

@@ -268,7 +268,7 @@ func get(ctx context.Context, bind, page string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if u, err := url.Parse(bind); err != nil || u.Scheme != "unix" && (net.ParseIP(u.Hostname()) == nil || !net.ParseIP(u.Hostname()).IsLoopback()) {
-		return nil, fmt.Errorf("%s: not on the loopback", bind)
+		return nil, fmt.Errorf("%s: not a loopback address", bind)
 	}
 	head, body, err := request(ctx, bind, "GET "+page)
 	if err == nil && !strings.Contains(head, " 200 ") {
@@ -326,12 +326,12 @@ func byHand(h *host.Host, r pumaRunning) *pumaInstance {
 	}
 	env, whole := environ(h, r.Process.PID, []string{"APP_ENV", "RACK_ENV", "RAILS_ENV"})
 	if !whole {
-		in.unread = "its process title has overwritten its environment"
+		in.unread = "the process title of Puma has overwritten its environment"
 	}
 	in.read(h, func(name string) (string, string, bool, string) {
 		v, ok := env[name]
 		return v, "", ok, ""
 	})
-	in.unread = "not started by a unit, so its environment is unknown"
+	in.unread = "no unit started Puma, so its environment is unknown"
 	return in
 }

@@ -32,7 +32,7 @@ func (in *pumaInstance) eachCPU(t told) told {
 	case limited:
 		t.unknown = "auto: one worker per CPU, but the unit limits the CPUs"
 	case in.cpus == 0:
-		t.unknown = "auto: one worker per CPU, but the copy has no number of CPUs"
+		t.unknown = "auto: one worker per CPU, but this copy does not contain the number of CPUs"
 	default:
 		t.text = strconv.Itoa(in.cpus)
 		t.at += fmt.Sprintf(" (auto: the machine has %d CPUs)", in.cpus)

@@ -71,7 +71,7 @@ func TestEnvironment(t *testing.T) {
 // A worker for each CPU needs to know how many there are.
 func TestEachCPU(t *testing.T) {
 	for _, c := range []struct{ online, more, want, unknown string }{
-		{"0-3,6\n", "", "5", ""}, {"", "", "", "the copy has no number of CPUs"}, {"0-3\n", "CPUAffinity=0\n", "", "the unit limits the CPUs"},
+		{"0-3,6\n", "", "5", ""}, {"", "", "", "this copy does not contain the number of CPUs"}, {"0-3\n", "CPUAffinity=0\n", "", "the unit limits the CPUs"},
 	} {
 		files := map[string]string{etc + "blog.service": "[Service]\nExecStart=/usr/bin/puma\nEnvironment=WEB_CONCURRENCY=auto\n" + c.more}
 		if c.online != "" {

@@ -122,7 +122,7 @@ func fromUnit(h *host.Host, u *systemd.Unit) *pumaInstance {
 	}
 	in.read(h, in.get)
 	if foreman && len(in.configs) == 0 && in.unknown == "" {
-		in.unknown = path.Join(in.dir, "config/puma/production.rb") + " is not here"
+		in.unknown = path.Join(in.dir, "config/puma/production.rb") + " is missing"
 	}
 	return in
 }

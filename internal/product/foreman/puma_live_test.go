@@ -86,7 +86,7 @@ func TestForeman(t *testing.T) {
 		b := *b
 		b.TB = t
 		pid := b.Installed().(*pumaInstalled).Report.Process.PID
-		b.Refused("9 threads at least and 4 at most (neither reloaded nor restarted)", "threads_min", "9")
+		b.Refused("a minimum of 9 threads and a maximum of 4 (neither reloaded nor restarted)", "threads_min", "9")
 		b.Refused("want a whole number", "workers", "many")
 		b.Refused("want a number from 0 to 1000", "workers", "1001")
 		b.Refused("Puma does not read workers or threads from", "FOREMAN_ENV", "7")
@@ -97,7 +97,7 @@ func TestForeman(t *testing.T) {
 			t.Errorf("process %d, was %d", got, pid)
 		}
 		// The database has connections for four workers; the others end as they start.
-		b.Refused("of its workers have ended", "workers", "6")
+		b.Refused("workers of Puma have ended", "workers", "6")
 		product.Same(t, dropIn, override)
 		b.Running("workers", "2")
 		product.Register(t, "four.example.com")

@@ -109,7 +109,7 @@ func (r *ruby) row(line string, offset, n int) {
 	} else if m := assigns().FindStringSubmatch(code); m != nil {
 		v := r.number(m[2], -1, n)
 		if r.depth > 0 {
-			v = &number{line: n, unknown: "it is set in a condition"}
+			v = &number{line: n, unknown: "set inside a condition, which fettle does not evaluate"}
 		}
 		r.vars[m[1]] = v
 	}
@@ -148,9 +148,9 @@ func (r *ruby) call(what, args string, offset, n int) {
 	for i, t := range targets {
 		switch {
 		case len(parts) != len(targets):
-			*t = &number{line: n, unknown: fmt.Sprintf("fettle does not run it: %s %s", what, args)}
+			*t = &number{line: n, unknown: fmt.Sprintf("fettle does not evaluate Ruby code: %s %s", what, args)}
 		case r.depth > 0:
-			*t = &number{line: n, unknown: "it is set in a condition or a block"}
+			*t = &number{line: n, unknown: "set inside a condition or a block, which fettle does not evaluate"}
 		default:
 			*t = r.number(parts[i], offset+starts[i], n)
 		}
@@ -163,7 +163,7 @@ func (r *ruby) number(expr string, from, n int) *number {
 }
 
 func (r *ruby) deep(expr string, from, n, depth int) *number {
-	unknown := &number{line: n, unknown: "fettle does not run it: " + expr}
+	unknown := &number{line: n, unknown: "fettle does not evaluate Ruby code: " + expr}
 	expr = strings.TrimSpace(expr)
 	switch {
 	case depth > 10 || modifier().MatchString(expr):
@@ -304,7 +304,7 @@ func (n *number) value(get func(string) (text, at string, ok bool, unknown strin
 	case n.absent != "" && conversion == "to_i":
 		return "0", at, ""
 	case n.absent != "":
-		return "", at, "without " + n.absent + " it is nil; Puma does not start"
+		return "", at, "without " + n.absent + " the value is nil, and Puma does not start"
 	case n.variable == "":
 		return n.literal, at, ""
 	}

@@ -150,7 +150,7 @@ func (syntax) Place(text, key string) (int, error) {
 		}
 	}
 	if end < 0 {
-		return 0, errors.New("no [Service] section")
+		return 0, errors.New("the section [Service] is missing")
 	}
 	return end, nil
 }

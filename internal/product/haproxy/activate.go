@@ -38,7 +38,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	if children := product.Children(all, g.Main.PID); len(children) > 0 {
 		g.Children = []product.Process{newest(children)}
 	} else if slices.Contains(g.Main.Argv, "-W") || slices.Contains(g.Main.Argv, "-Ws") {
-		return g, errors.New("its master runs without a worker")
+		return g, errors.New("HAProxy's master runs without a worker")
 	}
 	return g, nil
 }
@@ -135,7 +135,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 		settled, end := context.WithTimeout(ctx, settling)
 		defer end()
 		if err := product.Catches(settled, h, before.Main.PID, syscall.SIGUSR2); err != nil {
-			return nil, fmt.Errorf("its master is not ready for a reload: %w", err)
+			return nil, fmt.Errorf("HAProxy's master is not ready for a reload: %w", err)
 		}
 	}
 	failed := failures(h, before.Main)
@@ -144,7 +144,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 		if err != nil || !worker(now).Same(worker(before)) {
 			return err
 		}
-		err = errors.New("the worker with the old configuration still serves; see its log")
+		err = errors.New("the worker with the old configuration still serves requests; see HAProxy's log")
 		if failures(h, now.Main) > failed {
 			return product.Final(err)
 		}
@@ -154,7 +154,7 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 	case p.Unit != "" && host.HasSystemd(h), len(before.Children) > 0:
 		return replaced, product.Reload(ctx, h, p, "USR2")
 	case slices.Contains(before.Main.Argv, "-db"):
-		return nil, errors.New("cannot be reloaded: runs in the foreground without a master (-W)")
+		return nil, errors.New("HAProxy cannot be reloaded: it runs in the foreground without a master (-W)")
 	}
 	argv := before.Main.Argv
 	if n := slices.IndexFunc(argv, func(a string) bool { return a == "-sf" || a == "-st" }); n > 0 {
@@ -203,7 +203,7 @@ func answers(ctx context.Context, h *host.Host, main string, s settings, g produ
 }
 
 // errAnother is returned if the worker from before a reload still responds.
-var errAnother = errors.New("another process answers at its stats socket")
+var errAnother = errors.New("another process answers at HAProxy's stats socket")
 
 // lingers is the time limit for the old worker's responses after a reload: both workers have the
 // socket until the old one ends.

@@ -52,7 +52,7 @@ func reach(address string) (network, at string) {
 }
 
 // errNoSocket is returned if HAProxy cannot be queried.
-var errNoSocket = errors.New("no stats socket is configured, so its state is unknown")
+var errNoSocket = errors.New("no stats socket is configured, so HAProxy's state is unknown")
 
 // question queries an instance's server with "show info"; the error is product.ErrStopped if none
 // runs.

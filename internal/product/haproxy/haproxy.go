@@ -48,22 +48,22 @@ var inputs = []input{
 		}
 		return i.PackageVersion()
 	}},
-	{Name: "threads", Type: fact.Number, Doc: "threads of the running server, or nbthread of its files where it cannot be asked", Answer: threads},
-	reported("connections", "", "connections of clients at this moment", "CurrConns"),
-	reported("connections_limit", "", "connections of clients that the running server allows", "Maxconn"),
-	reported("sockets_needed", "", "files and sockets that it needs for all connections that it allows, as it reckons itself", "Maxsock"),
+	{Name: "threads", Type: fact.Number, Doc: "threads of the running server, or nbthread of the files without a stats socket", Answer: threads},
+	reported("connections", "", "client connections now", "CurrConns"),
+	reported("connections_limit", "", "maximum client connections of the running server", "Maxconn"),
+	reported("sockets_needed", "", "files and sockets for the maximum connections, as HAProxy calculates", "Maxsock"),
 	reported("open_files_limit", "", "files that the running server may open", "Ulimit-n"),
-	reported("idle_percent", "%", "time that its threads have had nothing to do", "Idle_pct"),
-	reported("allocations_failed", "", "times that it was refused memory since the start", "PoolFailed"),
+	reported("idle_percent", "%", "idle time of the threads", "Idle_pct"),
+	reported("allocations_failed", "", "failed memory allocations since the start", "PoolFailed"),
 	reported("uptime_s", "s", "time since the worker was started", "Uptime_sec"),
-	{Name: "stats_socket", Type: fact.Text, Doc: "where it can be asked what it runs with", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "stats_socket", Type: fact.Text, Doc: "stats socket, which reports the running values", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		if _, address, at := i.Files.socket(); address != "" {
 			return fact.Answer{Value: address, At: at}
 		}
 		return fact.Answer{Value: "", At: i.Main}
 	}},
-	{Name: "listen_backlog", Type: fact.Number, Doc: "connections that wait to be accepted, of the frontend that asks for the longest queue", From: product.FromFiles, Answer: listenBacklog},
-	{Name: "missing_timeouts", Type: fact.List, Doc: "proxies that wait without an end for a client or a server", From: product.FromFiles, Answer: missingTimeouts},
+	{Name: "listen_backlog", Type: fact.Number, Doc: "longest queue of connections to accept that a frontend requests", From: product.FromFiles, Answer: listenBacklog},
+	{Name: "missing_timeouts", Type: fact.List, Doc: "proxies without a timeout for a client or a server", From: product.FromFiles, Answer: missingTimeouts},
 	{Name: "frontends_beyond_maxconn", Type: fact.List, Doc: "frontends that allow more connections than the process", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		process, why := maxconn(i)
 		if why != "" {
@@ -72,10 +72,10 @@ var inputs = []input{
 		list, err := i.Files.beyond(process)
 		return answer(i, list, err)
 	}},
-	{Name: "ports", Type: fact.List, Doc: "ports that clients come to", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "ports", Type: fact.List, Doc: "ports for clients", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Files.ports(), At: i.Main}
 	}},
-	{Name: "passthrough_443", Type: fact.Text, Doc: "how connections to port 443 that are passed on as they are (mode tcp) are shared out to servers", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "passthrough_443", Type: fact.Text, Doc: "balance of connections to port 443 that are passed through (mode tcp)", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		balance, at, err := i.Files.passes("443")
 		switch {
 		case err != nil:

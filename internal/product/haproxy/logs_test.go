@@ -37,11 +37,11 @@ func TestLogs(t *testing.T) {
 	for _, c := range []struct{ text, file, want string }{
 		{"frontend a\n bind :80\n", "/var/log/haproxy.log.1", "%tsc %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r | option for frontend a of " + main + ":5, format httplog | "},
 		{"frontend a\n option httplog clf\n", "/var/log/lb/haproxy.log", "%{+Q}o %{-Q}ci - - [%trg]"},
-		{"frontend a\n log-format \"%ci [%tr] %{+Q}r %ST\"\n", "/tmp/some.log", main + ":7 | which names no file: it goes to the syslog of frontend a"},
-		{"frontend a\n log-format %ci\\ [%tr]\\ %XX\\ %ST\n", "/tmp/some.log", main + ":7:25: log-format, %XX: unknown log variable of HAProxy"},
+		{"frontend a\n log-format \"%ci [%tr] %{+Q}r %ST\"\n", "/tmp/some.log", main + ":7 | matched by the log that the configuration sends to the syslog of frontend a"},
+		{"frontend a\n log-format %ci\\ [%tr]\\ %XX\\ %ST\n", "/tmp/some.log", main + ":7:25: log-format, %XX: unknown HAProxy log variable"},
 		{"frontend a\nfrontend b\n log-format %ci\n", "/var/log/haproxy.log", "in two formats: option for frontend a of " + main + ":5, format httplog; log-format for frontend b of " + main + ":8"},
 		{"frontend a\nfrontend b\n option tcplog\n", "/var/log/haproxy.log", "%{+Q}r | option for frontend a"},
-		{"frontend a\n option tcplog\n", "/var/log/haproxy.log", "it names none"},
+		{"frontend a\n option tcplog\n", "/var/log/haproxy.log", "logs in the configuration: none"},
 	} {
 		write(c.text)
 		if got := format(c.file); !strings.Contains(got, c.want) {

@@ -32,7 +32,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	case 1:
 		return product.Group{Main: mains[0], Children: product.Children(all, mains[0].PID)}, nil
 	}
-	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
+	return product.Group{}, fmt.Errorf("%d httpd servers run with the configuration %s, so fettle cannot choose one", len(mains), main)
 }
 
 // belongs reports whether a server was started with a main file or with its directory. A server
@@ -108,7 +108,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	}
 	changed := product.Changed(ctx, h, main, s.files)
 	if !slices.ContainsFunc(g.Children, func(p product.Process) bool { return p.StartedS > changed }) {
-		return errors.New("no process with the new configuration started")
+		return errors.New("httpd did not start a process with the new configuration")
 	}
 	if len(s.listen) == 0 {
 		return nil

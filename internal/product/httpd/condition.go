@@ -29,7 +29,7 @@ func (r *reader) holds(kind, args string) (is conf.Truth, unknown string) {
 		_, err := r.host.Files.Stat(r.path(name))
 		found = err == nil
 	default:
-		return conf.Perhaps, "depends on the directives of this httpd and its modules"
+		return conf.Perhaps, "the condition depends on the directives of this httpd and its modules"
 	}
 	if found != not {
 		return conf.Yes, ""

@@ -72,7 +72,7 @@ var inputs = []input{
 		if v, at := version(i.Host); v != "" {
 			return fact.Answer{Value: v, At: at}
 		}
-		return fact.Answer{Unknown: "no list of packages names it", At: i.Main}
+		return fact.Answer{Unknown: "no package list contains httpd", At: i.Main}
 	}},
 	ofModule("mpm", fact.Text, "multi-processing module that is loaded: event, worker or prefork", atReload, func(s settings) fact.Answer {
 		return fact.Answer{Value: s.mpm, At: s.mpmAt}
@@ -80,7 +80,7 @@ var inputs = []input{
 	limit("server_limit", "ServerLimit, or its default with this module", onlyAtStart),
 	limit("threads_per_child", "threads of one process: ThreadsPerChild, or its default, as ThreadLimit allows; 1 with prefork", onlyAtStart),
 	limit("max_request_workers", "configured MaxRequestWorkers, or its default with this module", atReload),
-	limit("requests_limit", "requests that it serves at a time: MaxRequestWorkers in whole processes, as ServerLimit and ThreadLimit allow", onlyAtStart),
+	limit("requests_limit", "maximum requests in progress: MaxRequestWorkers in whole processes, as ServerLimit and ThreadLimit allow", onlyAtStart),
 	limit("start_servers", "StartServers, or its default with this module", atReload),
 	ofFiles(input{Name: "proxy_timeout_s", Type: fact.Number, Unit: "s", Doc: "ProxyTimeout, or else Timeout"}, atReload, func(s settings) fact.Answer {
 		for _, key := range []string{"proxytimeout", "timeout"} {
@@ -94,12 +94,12 @@ var inputs = []input{
 		at, ok := s.modules["proxy_module"]
 		return fact.Answer{Value: ok, At: at}
 	}),
-	{Name: "processes_running", Type: fact.Number, Doc: "processes next to the main one", From: product.FromProcess, Answer: func(i *installed) fact.Answer {
+	{Name: "processes_running", Type: fact.Number, Doc: "processes other than the main one", From: product.FromProcess, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: float64(len(i.Run.Children)), At: "/proc"}
 	}},
 	{Name: "open_files_limit", Type: fact.Number, Doc: "files that a running process may have open", From: product.FromProcess, Answer: (*installed).OpenFilesLimit},
-	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromProcess, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Run.Main) }},
-	{Name: "limit_script", Type: fact.Text, Doc: "script that sets the limit of open files when it is started, whatever its unit says (Debian's envvars)", Answer: limitScript},
+	{Name: "unit", Type: fact.Text, Doc: "systemd service of httpd; empty without one", From: product.FromProcess, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Run.Main) }},
+	{Name: "limit_script", Type: fact.Text, Doc: "script that sets the limit of open files at the start, regardless of the unit (Debian's envvars)", Answer: limitScript},
 	{Name: "read_since_change", Type: fact.Truth, Doc: "whether the running server has read its files since they were changed", Answer: (*installed).ReadSinceChange},
 	ofFiles(input{Name: "certificate_faults", Type: fact.List, Doc: "places in virtual hosts with client certificates where a client without one can get cached responses or forge an identity"}, atReload, func(s settings) fact.Answer {
 		faults, err := s.certificateFaults()
@@ -142,7 +142,7 @@ func ofFiles(in input, start bool, answer func(settings) fact.Answer) input {
 func ofModule(name string, as fact.Type, doc string, start bool, answer func(settings) fact.Answer) input {
 	return ofFiles(input{Name: name, Type: as, Doc: doc}, start, func(s settings) fact.Answer {
 		if s.mpm == "" {
-			return fact.Answer{Unknown: "no file loads a multi-processing module: it is compiled in", At: s.main}
+			return fact.Answer{Unknown: "no file loads a multi-processing module, so httpd was built with one", At: s.main}
 		}
 		return answer(s)
 	})

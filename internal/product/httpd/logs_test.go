@@ -144,7 +144,7 @@ use Site two "%T" timed
 		"<Macro M>\nUse M\n</Macro>\nUse M\n":            "macros nest more than",
 		"<Macro M>\n</Macro>\nUndefMacro M\nUse M\n":     main + ":4: Use M: no <Macro>",
 		"Use\n": main + ":1: Use without a macro name",
-		"<Macro M $a>\nCustomLog $a %D\n</VirtualHost>\n</Macro>": "</virtualhost> without a matching start",
+		"<Macro M $a>\nCustomLog $a %D\n</VirtualHost>\n</Macro>": "</virtualhost> without a matching opening tag",
 	} {
 		if all, err := logs(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, all, err, want)

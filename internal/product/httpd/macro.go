@@ -45,7 +45,7 @@ func (r *reader) use(file string, l line, context []string) error {
 	m, ok := r.macros[strings.ToLower(w[0])]
 	switch {
 	case !ok:
-		return fmt.Errorf("Use %s: no <Macro> of this name is defined before", w[0]) //nolint:staticcheck // the directive's name
+		return fmt.Errorf("Use %s: no <Macro> with this name precedes this line", w[0]) //nolint:staticcheck // the directive's name
 	case len(w)-1 != len(m.parameters):
 		return fmt.Errorf("Use %s: the macro at %s:%d has %d parameters, got %d", w[0], m.file, m.line-1, len(m.parameters), len(w)-1) //nolint:staticcheck // the directive's name
 	case len(r.using) >= maxDepth:

@@ -134,7 +134,7 @@ func (r *reader) text(name, text string, context []string) error {
 		switch {
 		case strings.HasPrefix(l.name, "</"):
 			if len(sections) == 0 || sections[len(sections)-1].name != "<"+l.name[2:] {
-				return fmt.Errorf("%s: %s> without a matching start", at, l.name)
+				return fmt.Errorf("%s: %s> without a matching opening tag", at, l.name)
 			}
 			last := sections[len(sections)-1]
 			sections = sections[:len(sections)-1]

@@ -126,7 +126,7 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 		switch {
 		case strings.HasPrefix(l.name, "</"):
 			if len(open) == 0 || open[len(open)-1].name != "<"+l.name[2:] {
-				return nil, fmt.Errorf("%d: %s> without a matching start", l.number, l.name)
+				return nil, fmt.Errorf("%d: %s> without a matching opening tag", l.number, l.name)
 			}
 			open = open[:len(open)-1]
 		case strings.HasPrefix(l.name, "<"):
@@ -228,7 +228,7 @@ func (s syntax) Place(text, key string) (int, error) {
 	}
 	for _, a := range all {
 		if a.Key == key {
-			return 0, fmt.Errorf("line %d sets it in a section that does not apply; change it by hand", a.Line)
+			return 0, fmt.Errorf("line %d sets this directive in a section that does not apply; change it by hand", a.Line)
 		}
 	}
 	if strings.Contains(key, "/") {

@@ -27,13 +27,13 @@ func As(r kuberelease.Release) product.Product {
 // releaseInputs are the inputs with answers that depend on the kubelet's release.
 var releaseInputs = []fact.Input{
 	{Name: "kubelet.fail_cgroup_v1", Type: fact.Truth, Doc: "failCgroupV1, or its default in this release; absent before 1.31"},
-	{Name: "kubelet.unknown_gates", Type: fact.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet passes over them"},
+	{Name: "kubelet.unknown_gates", Type: fact.List, Doc: "feature gates that this release does not know; absent on OpenShift, whose kubelet ignores them"},
 	{Name: "kubelet.locked_gates", Type: fact.List, Doc: "feature gates that this release has locked to another value"},
 	{Name: "kubelet.unknown_fields", Type: fact.List, Doc: "fields of the configuration that this release does not have"},
-	{Name: "kubelet.refused_values", Type: fact.List, Doc: "values with which a kubelet of this release does not start, other than feature gates that it does not know or has locked, failCgroupV1 and memoryThrottlingFactor"},
-	{Name: "kubelet.unknown_flags", Type: fact.List, Doc: "flags of its command line that other releases have and this one does not; absent on OpenShift, which writes them for each release"},
+	{Name: "kubelet.refused_values", Type: fact.List, Doc: "values with which a kubelet of this release does not start, except unknown or locked feature gates, failCgroupV1 and memoryThrottlingFactor"},
+	{Name: "kubelet.unknown_flags", Type: fact.List, Doc: "flags of the kubelet's command line that other releases have and this release does not; absent on OpenShift, which writes the flags for each release"},
 	{Name: "kubelet.skipped_files", Type: fact.List, Doc: "files in the directory of drop-ins that the kubelet does not read, since their names do not end in .conf; absent without such a directory"},
-	{Name: "kubelet.memory_throttling_factor", Type: fact.Number, Doc: "memoryThrottlingFactor as it is written; absent where it is not"},
+	{Name: "kubelet.memory_throttling_factor", Type: fact.Number, Doc: "memoryThrottlingFactor of the configuration; absent if not set"},
 	{Name: "kubelet.memory_qos", Type: fact.Truth, Doc: "whether the feature gate MemoryQoS is on"},
 	{Name: "kubelet.hugepage_aware_eviction", Type: fact.Truth, Doc: "whether the feature gate HugepageAwareEviction is on"},
 }

@@ -227,5 +227,5 @@ func version(ctx context.Context, h *host.Host) fact.Answer {
 		}
 		err = errors.New("kubelet --version prints no version")
 	}
-	return fact.Answer{Unknown: fmt.Sprintf("no package tells the kubelet's version: %v", err)}
+	return fact.Answer{Unknown: fmt.Sprintf("no package reports the version of the kubelet: %v", err)}
 }

@@ -16,9 +16,9 @@ import (
 
 // weightInputs are the inputs that are answered from the pods' control groups.
 var weightInputs = []fact.Input{
-	{Name: "kubelet.pod_weights", Type: fact.Text, Doc: "formula of cpu.weight in the groups that the kubelet writes, linear or curve; absent on control groups of version 1"},
+	{Name: "kubelet.pod_weights", Type: fact.Text, Doc: "formula of cpu.weight in the control groups that the kubelet writes, linear or curve; absent with control groups of version 1"},
 	{Name: "kubelet.container_weights", Type: fact.Text, Doc: "formula of cpu.weight in the groups of containers, which the container runtime writes"},
-	{Name: "kubelet.pods_cpu_percent", Type: fact.Number, Unit: "%", Doc: "share of the CPUs that all pods together get if every group at the top wants them"},
+	{Name: "kubelet.pods_cpu_percent", Type: fact.Number, Unit: "%", Doc: "share of the CPUs that all pods together get if every top-level control group is busy"},
 }
 
 // OfNow reports whether an input describes the machine's present state, whatever release is judged.
@@ -52,7 +52,7 @@ func (i *installed) weightAnswer(input string) (a fact.Answer, ok bool) {
 		return a, false
 	}
 	if i.reported {
-		return fact.Answer{Unknown: "the API server does not report it: fettle check kubelet on the node reads its control groups"}, true
+		return fact.Answer{Unknown: "the API server does not report this formula; run fettle check kubelet on the node, which reads its control groups"}, true
 	}
 	tree := i.tree()
 	switch {
@@ -117,7 +117,7 @@ func (i *installed) runtimeFormula() (kuberelease.Formula, string, error) {
 		found, says = f, program+" "+version
 	}
 	if found == "" {
-		return "", "", errors.New("no package tells the version of runc or crun; see runc --version or crun --version")
+		return "", "", errors.New("no package reports the version of runc or crun; see runc --version or crun --version")
 	}
 	return found, says, nil
 }

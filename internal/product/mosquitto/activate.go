@@ -23,7 +23,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	case 1:
 		return product.Group{Main: all[0]}, nil
 	}
-	return product.Group{}, fmt.Errorf("%d brokers run with %s", len(all), main)
+	return product.Group{}, fmt.Errorf("%d mosquitto brokers run with the configuration %s, so fettle cannot choose one", len(all), main)
 }
 
 // belongs reports whether a broker process was started with a main file.

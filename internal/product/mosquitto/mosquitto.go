@@ -47,16 +47,16 @@ var inputs = []input{
 		}
 		return i.PackageVersion()
 	}},
-	{Name: "open_files_limit", Type: fact.Number, Doc: "files that the running broker may open: a client is one", From: product.FromProcess, Answer: (*installed).OpenFilesLimit},
-	{Name: "files_open", Type: fact.Number, Doc: "files and connections that it has open", Answer: (*installed).FilesOpen},
-	{Name: "connections_limit", Type: fact.Number, Doc: "max_connections of all listeners together; absent where one of them has no limit", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "open_files_limit", Type: fact.Number, Doc: "limit of open files of the running broker; each client needs one", From: product.FromProcess, Answer: (*installed).OpenFilesLimit},
+	{Name: "files_open", Type: fact.Number, Doc: "open files and connections of the broker", Answer: (*installed).FilesOpen},
+	{Name: "connections_limit", Type: fact.Number, Doc: "max_connections of all listeners together; absent if one of them has no limit", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		if n, at := i.Files.connections(); n >= 0 {
 			return fact.Answer{Value: n, At: at}
 		}
 		return fact.Answer{At: i.Main}
 	}},
 	topic("clients", "clients that are connected", "$SYS/broker/clients/connected"),
-	topic("messages_dropped", "messages that were dropped for a full queue since the start", "$SYS/broker/publish/messages/dropped"),
+	topic("messages_dropped", "messages dropped since the start because a queue was full", "$SYS/broker/publish/messages/dropped"),
 	{Name: "started_since_change", Type: fact.Truth, Doc: "whether the running broker was started after its files were changed", Answer: (*installed).StartedSinceChange},
 }
 
@@ -65,7 +65,7 @@ func topic(name, doc, topic string) input {
 	return input{Name: name, Type: fact.Number, Doc: doc, From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		n, err := strconv.ParseFloat(i.Report.Sys[topic], 64)
 		if err != nil {
-			return fact.Answer{Unknown: "it does not publish " + topic, At: i.Main}
+			return fact.Answer{Unknown: "the broker does not publish " + topic, At: i.Main}
 		}
 		return fact.Answer{Value: n, At: topic}
 	}}

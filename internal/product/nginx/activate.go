@@ -40,7 +40,7 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 		}
 		return g, nil
 	}
-	return product.Group{}, fmt.Errorf("%d servers run with %s", len(mains), main)
+	return product.Group{}, fmt.Errorf("%d nginx servers run with the configuration %s, so fettle cannot choose one", len(mains), main)
 }
 
 // belongs reports whether a server was started with a main file. Without -c, a server uses the main
@@ -118,16 +118,16 @@ func reload(ctx context.Context, h *host.Host, main string, p product.Process) (
 		}
 		switch {
 		case slices.ContainsFunc(now.Children, func(p product.Process) bool { return slices.ContainsFunc(before.Children, p.Same) }):
-			return errors.New("a worker with the old configuration still serves; see the error log")
+			return errors.New("a worker with the old configuration still serves requests; see nginx's error log")
 		case len(now.Children) > 0:
 			none = time.Time{}
 			return nil
 		case none.IsZero():
 			none = h.Clock.Now()
 		case h.Clock.Now().Sub(none) > noWorker:
-			return product.Final(errors.New("no worker runs with the new configuration; see the error log"))
+			return product.Final(errors.New("nginx runs no worker with the new configuration; see nginx's error log"))
 		}
-		return errors.New("no worker runs with the new configuration")
+		return errors.New("nginx runs no worker with the new configuration yet")
 	}, product.Reload(ctx, h, p, "HUP")
 }
 

@@ -86,7 +86,7 @@ func TestServer(t *testing.T) {
 	b.Refused("want auto", "worker_processes", "5000000")
 	b.Refused("not a tuning option", "user", "root")
 	// What -t takes and no worker can begin with: too much memory.
-	b.Refused("no worker runs with the new configuration", "worker_connections", "2000000000")
+	b.Refused("nginx runs no worker with the new configuration", "worker_connections", "2000000000")
 	product.Same(t, main, before)
 	if got := b.Installed().(*installed).Run.Main.PID; got != pid {
 		t.Errorf("main process %d, was %d", got, pid)

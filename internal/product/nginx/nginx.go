@@ -40,18 +40,18 @@ var inputs = []product.Input[settings, struct{}]{
 	}},
 	{Name: "open_files_limit", Type: fact.Number, Doc: "files that a running worker may have open", From: product.FromProcess, Answer: func(i *installed) fact.Answer {
 		if len(i.Run.Children) == 0 {
-			return fact.Answer{Unknown: "no worker runs", At: "/proc"}
+			return fact.Answer{Unknown: "nginx runs no worker", At: "/proc"}
 		}
 		return i.OpenFilesLimit()
 	}},
-	{Name: "files_open", Type: fact.Number, Doc: "files and connections that the busiest worker has open", Answer: (*installed).FilesOpen},
-	{Name: "listen_backlog", Type: fact.Number, Doc: "connections that wait to be accepted, of the socket that asks for the longest queue", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "files_open", Type: fact.Number, Doc: "open files and connections of the busiest worker", Answer: (*installed).FilesOpen},
+	{Name: "listen_backlog", Type: fact.Number, Doc: "longest queue of connections to accept that a socket requests", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		if n, at := i.Files.backlog(); n > 0 {
 			return fact.Answer{Value: n, At: at}
 		}
 		return fact.Answer{At: i.Main} // nginx listens nowhere
 	}},
-	{Name: "upstreams_without_keepalive", Type: fact.List, Doc: "upstream groups of http whose connections end with each request", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "upstreams_without_keepalive", Type: fact.List, Doc: "upstream groups of http whose connections are closed after each request", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Files.closing(), At: i.Main}
 	}},
 	{Name: "certificate_faults", Type: fact.List, Doc: "places in servers with client certificates where a client without one can get cached responses or forge an identity", From: product.FromFiles, Answer: func(i *installed) fact.Answer {

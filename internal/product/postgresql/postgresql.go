@@ -61,11 +61,11 @@ var daemon = &product.Daemon[settings, *answer]{
 }
 
 var inputs = []input{
-	{Name: "version", Type: fact.Text, Doc: "version: that of the running server, else of the data", Answer: version},
+	{Name: "version", Type: fact.Text, Doc: "version of the running server, or else of the data", Answer: version},
 	reported("connections_used", fact.Number, "", "clients that are connected", func(a *answer) any { return a.Connections }),
 	{Name: "data_bytes", Type: fact.Number, Unit: "bytes", Doc: "size of all databases", From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		if i.Report.DataBytes == nil {
-			return fact.Answer{Unknown: "counting it took too long"}
+			return fact.Answer{Unknown: "the server took too long to calculate the size"}
 		}
 		return fact.Answer{Value: *i.Report.DataBytes, At: byServer}
 	}},
@@ -79,8 +79,8 @@ var inputs = []input{
 		return fact.Answer{Value: list, At: "pg_settings"}
 	}},
 	reported("uptime_s", fact.Number, "s", "time since the server was started", func(a *answer) any { return a.UptimeS }),
-	{Name: "memlock_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory that the files of its unit let it lock; absent where they set no limit, or none", Answer: memlock},
-	{Name: "file_errors", Type: fact.List, Doc: "what the server does not take of its files", From: product.FromReport, Answer: func(i *installed) fact.Answer {
+	{Name: "memlock_bytes", Type: fact.Number, Unit: "bytes", Doc: "limit of locked memory in the files of its unit; absent if unlimited or not set", Answer: memlock},
+	{Name: "file_errors", Type: fact.List, Doc: "lines of the configuration files that the server rejects", From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: i.Report.Errors, At: "pg_file_settings"}
 	}},
 }

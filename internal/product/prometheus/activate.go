@@ -84,7 +84,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 			if want.(float64) == 0 || known && want.(float64) > used {
 				continue
 			}
-			return fmt.Errorf("%s is below the current %.0f bytes; the oldest samples would be deleted for good", value, used)
+			return fmt.Errorf("%s is less than the %.0f bytes in use; Prometheus would delete the oldest samples for good", value, used)
 		default:
 			if text, unknown := a.value(key); unknown == "" {
 				now, ok = text, text != ""
@@ -105,7 +105,7 @@ func keepsSamples(h *host.Host, key, value string) error {
 			if have.(float64) == 0 {
 				now = "0, no limit,"
 			}
-			return fmt.Errorf("%s is shorter than the current %s; the oldest samples would be deleted for good", value, now)
+			return fmt.Errorf("%s is shorter than the current %s; Prometheus would delete the oldest samples for good", value, now)
 		}
 	}
 	return nil

@@ -156,7 +156,7 @@ func of(h *host.Host, file string) (*instance, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("%s is not used by Prometheus's unit", file)
+	return nil, fmt.Errorf("the unit of Prometheus does not use %s", file)
 }
 
 // fileOf returns the file that holds a key: flags are in the environment file, other keys in the

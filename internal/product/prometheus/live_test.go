@@ -103,7 +103,7 @@ func server(t *testing.T) {
 	b.Running("scrape_timeout", "10s")
 
 	b.Refused("scrape timeout greater than scrape interval", "scrape_timeout", "1m")
-	b.Refused("the oldest samples would be deleted for good", "storage.tsdb.retention.time", "1d")
+	b.Refused("Prometheus would delete the oldest samples for good", "storage.tsdb.retention.time", "1d")
 	b.Refused("not a tuning option", "storage.tsdb.path", "/tmp")
 	// With it, it does not start: so many years are more than it counts.
 	b.Refused("has ended again", "storage.tsdb.retention.time", "99999y")

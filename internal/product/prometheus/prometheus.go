@@ -69,28 +69,28 @@ var inputs = []input{
 		}
 		return a.Version
 	}),
-	status("ready", fact.Truth, "what it answers to /-/ready", func(a *answer) any { return a.Ready == "200 OK" }),
-	status("reload_ok", fact.Truth, "whether it has taken its configuration when it last read it", func(a *answer) any { return a.Runtime.ReloadOK }),
-	status("corruptions", fact.Number, "corruptions of its log since it was started", func(a *answer) any { return a.Runtime.Corrupted }),
-	metric("failed_compactions", "", "compactions that have failed since it was started", "prometheus_tsdb_compactions_failed_total"),
-	measured("missed_evaluations", "", "evaluations of rule groups left out, as the one before took too long", func(i *installed, _ float64) fact.Answer {
+	status("ready", fact.Truth, "whether /-/ready reports that the server is ready", func(a *answer) any { return a.Ready == "200 OK" }),
+	status("reload_ok", fact.Truth, "whether the last reload of the configuration succeeded", func(a *answer) any { return a.Runtime.ReloadOK }),
+	status("corruptions", fact.Number, "corruptions of the write-ahead log since the start", func(a *answer) any { return a.Runtime.Corrupted }),
+	metric("failed_compactions", "", "failed compactions since the start", "prometheus_tsdb_compactions_failed_total"),
+	measured("missed_evaluations", "", "missed evaluations of rule groups because the previous one took too long", func(i *installed, _ float64) fact.Answer {
 		return fact.Answer{Value: i.Report.Values["prometheus_rule_group_iterations_missed_total"], At: metricsPage} // 0 without the metric: the server has no rules
 	}),
 	metric("series", "", "series in memory", "prometheus_tsdb_head_series"),
-	measured("samples_per_second", "1/s", "samples taken in, since it was started", func(i *installed, uptime float64) fact.Answer {
+	measured("samples_per_second", "1/s", "ingested samples per second since the start", func(i *installed, uptime float64) fact.Answer {
 		return rate(i, uptime, func(samples float64) any { return samples })
 	}),
-	measured("disk_bytes", "bytes", "size of its blocks and of its log", func(i *installed, _ float64) fact.Answer {
+	measured("disk_bytes", "bytes", "size of the blocks and of the write-ahead log", func(i *installed, _ float64) fact.Answer {
 		v := i.Report.Values
 		return fact.Answer{Value: v["prometheus_tsdb_storage_blocks_bytes"] + v["prometheus_tsdb_wal_storage_size_bytes"], At: metricsPage}
 	}),
-	{Name: "free_bytes", Type: fact.Number, Unit: "bytes", Doc: "what is free on the disk of its samples", From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
+	{Name: "free_bytes", Type: fact.Number, Unit: "bytes", Doc: "free space of the file system with the samples", From: product.FromReport, Answer: ifItAnswers(func(i *installed) fact.Answer {
 		if i.Report.Free == nil {
-			return fact.Answer{Unknown: "the directory of its samples cannot be looked at", At: i.Main}
+			return fact.Answer{Unknown: "cannot read the directory of the samples", At: i.Main}
 		}
 		return fact.Answer{Value: *i.Report.Free, At: i.Report.Flags["storage.tsdb.path"]}
 	})},
-	measured("need_bytes", "bytes", "what its retention will take, by the samples that it takes in", func(i *installed, uptime float64) fact.Answer {
+	measured("need_bytes", "bytes", "disk space that the retention needs at the present rate of samples", func(i *installed, uptime float64) fact.Answer {
 		return rate(i, uptime, func(samples float64) any {
 			text, _ := i.Report.value(retentionTime)
 			keep, err := readTime(text)
@@ -101,10 +101,10 @@ var inputs = []input{
 		})
 	}),
 	metric("resident_bytes", "bytes", "memory of the process", "process_resident_memory_bytes"),
-	metric("open_files", "", "files that it has open", "process_open_fds"),
-	metric("open_files_limit", "", "files that it may have open", "process_max_fds"),
-	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
-	measured("uptime_s", "s", "time since it was started", func(_ *installed, uptime float64) fact.Answer {
+	metric("open_files", "", "open files of the server", "process_open_fds"),
+	metric("open_files_limit", "", "limit of open files of the server", "process_max_fds"),
+	{Name: "unit", Type: fact.Text, Doc: "systemd service of Prometheus; empty without one", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
+	measured("uptime_s", "s", "time since the start of the server", func(_ *installed, uptime float64) fact.Answer {
 		return fact.Answer{Value: uptime, At: metricsPage}
 	}),
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: ifItAnswers((*installed).Pending)},
@@ -126,7 +126,7 @@ func status(name string, as fact.Type, doc string, value func(*answer) any) inpu
 		if v := value(i.Report); v != nil {
 			return fact.Answer{Value: v, At: statusPage}
 		}
-		return fact.Answer{Unknown: "it does not report its " + name, At: statusPage}
+		return fact.Answer{Unknown: "Prometheus does not report its " + name, At: statusPage}
 	})}
 }
 
@@ -159,7 +159,7 @@ func rate(i *installed, uptime float64, of func(samples float64) any) fact.Answe
 	samples, ok := i.Report.Values[taken]
 	switch {
 	case uptime < 600:
-		return fact.Answer{Unknown: "it was started less than ten minutes ago", At: metricsPage}
+		return fact.Answer{Unknown: "Prometheus was started less than ten minutes ago", At: metricsPage}
 	case !ok:
 		return lacks(taken)
 	}
@@ -167,7 +167,7 @@ func rate(i *installed, uptime float64, of func(samples float64) any) fact.Answe
 }
 
 func lacks(metric string) fact.Answer {
-	return fact.Answer{Unknown: metric + " is not among its metrics", At: metricsPage}
+	return fact.Answer{Unknown: metric + " is missing from Prometheus's own metrics", At: metricsPage}
 }
 
 // runs returns an option's value in the running server.

@@ -67,13 +67,13 @@ func (p *parser) blank(lines bool) {
 // object parses an object's fields up to its closing brace, or to the end of the file.
 func (p *parser) object(prefix string, depth int, braces bool) error {
 	if depth > maxNesting {
-		return p.errorf("objects in objects more than %d deep", maxNesting)
+		return p.errorf("objects nest more than %d deep", maxNesting)
 	}
 	for {
 		p.blank(true)
 		switch {
 		case p.at == len(p.text) && braces:
-			return p.errorf("a brace is not closed")
+			return p.errorf("{ is not closed")
 		case p.at == len(p.text):
 			return nil
 		case p.text[p.at] == '}' && braces:
@@ -211,13 +211,13 @@ func (p *parser) value(path string, depth int) error {
 // list parses a list and, unless lists is set, drops its values.
 func (p *parser) list(path string, depth int) error {
 	if depth > maxNesting {
-		return p.errorf("lists in lists more than %d deep", maxNesting)
+		return p.errorf("lists nest more than %d deep", maxNesting)
 	}
 	keep, item := len(p.out), 0
 	for p.at++; ; {
 		p.blank(true)
 		if p.at == len(p.text) {
-			return p.errorf("a list is not closed")
+			return p.errorf("[ is not closed")
 		}
 		here := fmt.Sprintf("%s[%d]", path, item)
 		switch c := p.text[p.at]; c {
@@ -246,7 +246,7 @@ func (p *parser) list(path string, depth int) error {
 			p.out = append(p.out, conf.Assignment{Key: here, Literal: p.text[from:p.at], Line: line, From: from, To: p.at})
 			item++
 		case '}':
-			return p.errorf("a list is not closed")
+			return p.errorf("[ is not closed")
 		default:
 			p.step()
 		}

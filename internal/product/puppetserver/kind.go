@@ -132,7 +132,7 @@ func unitName(h *host.Host, main string) string {
 func start(h *host.Host, main string, _ product.Process) (product.Start, error) {
 	name := unitName(h, main)
 	if name == "" {
-		return product.Start{}, errors.New("no unit puppetserver.service; restart Puppet Server by hand")
+		return product.Start{}, errors.New("unit puppetserver.service not found; restart Puppet Server by hand")
 	}
 	u, err := systemd.New(h).Load(name)
 	if err != nil {
@@ -163,13 +163,13 @@ func effect(ctx context.Context, h *host.Host, main, key, value string) (plugin.
 	}
 	at, ok, err := winner(h, main, key)
 	if err != nil || !ok {
-		return plugin.Unknown, "its running values are unknown"
+		return plugin.Unknown, "the running values of Puppet Server are unknown"
 	}
 	switch product.Since(product.Changed(ctx, h, at.File, []string{at.File}), p, nil) {
 	case product.Yes:
 		return plugin.OK, ""
 	case product.No:
-		return plugin.NeedsRestart, "its file was changed after its start"
+		return plugin.NeedsRestart, "the file was changed after the start of Puppet Server"
 	}
-	return plugin.Unknown, "its running values are unknown"
+	return plugin.Unknown, "the running values of Puppet Server are unknown"
 }

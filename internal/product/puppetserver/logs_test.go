@@ -91,7 +91,7 @@ func TestLogs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := all[0].Compile(); err == nil || !strings.Contains(err.Error(), xml+":11:15: pattern, %wrong{x}: unknown conversion word of logback-access") {
+	if _, err := all[0].Compile(); err == nil || !strings.Contains(err.Error(), xml+":11:15: pattern, %wrong{x}: unknown logback-access conversion word") {
 		t.Error(err)
 	}
 	machine.WriteFile(t, dir, xml, "<configuration>\n<appender>\n</configuration>\n")

@@ -156,7 +156,7 @@ func (a reply) reason() string {
 	case a.closed != nil:
 		return "no answer: " + a.closed.Error()
 	case errors.As(a.err, &unknown):
-		return "its certificate is not signed by the CA: " + unknown.Err.Error()
+		return "the server's certificate is not signed by the CA: " + unknown.Err.Error()
 	case a.err != nil:
 		return a.err.Error()
 	}

@@ -114,7 +114,7 @@ func (r *run) file() (name, why string) {
 		}
 	}
 	if len(names) == 0 {
-		return "", fmt.Sprintf("environment %s has no plug-ins; name a file with --file MOUNT/PATH (an access log has it after %s)", r.Environments[0], metadataPath)
+		return "", fmt.Sprintf("environment %s has no plug-ins; name a file with --file MOUNT/PATH (in an access log, the text after %s)", r.Environments[0], metadataPath)
 	}
 	return "plugins/" + slices.Min(names), ""
 }
@@ -148,7 +148,7 @@ func (r *run) stale(path, at string, kept seen) (now seen) {
 	case why == "" && now.Links != "follow":
 		why = "the cache answered a different query: it ignores query strings, so the probe cannot reach the server"
 	case same && r.UserAgent == "" && slices.ContainsFunc(varying(kept.header), func(f string) bool { return f == "user-agent" || f == "accept" }):
-		why = "the cache keeps one answer per kind of agent (Vary: " + strings.Join(kept.header.Values("Vary"), ", ") + "), and fettle's is current; to test the agents' one, use --user-agent with the value from the access log"
+		why = "the cache keeps one answer per kind of agent (Vary: " + strings.Join(kept.header.Values("Vary"), ", ") + "), and fettle's is current; to test the agents' answer, use --user-agent with the value from the access log"
 	}
 	word := stale
 	if same {

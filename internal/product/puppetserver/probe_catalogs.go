@@ -25,7 +25,7 @@ func (r *run) catalog(s Site, node string, q question) outcome {
 	a := r.ask(s, q)
 	switch {
 	case a.status == http.StatusOK && !isCatalog(a.body):
-		return outcome{why: q.String() + ": its answer is not a catalog of Puppet's"}
+		return outcome{why: q.String() + ": the answer is not a Puppet catalog"}
 	case a.status == http.StatusOK, a.status >= 400 && bytes.Contains(a.body, []byte("no fact format")):
 		return outcome{word: granted}
 	case a.refused():
@@ -60,7 +60,7 @@ func (r *run) catalogs() {
 	own := r.catalog(r.Front, r.Node, question{node: true})
 	r.serves = own.word == granted
 	if own.word == denied {
-		own.why = fmt.Sprintf("%s is refused its own catalog, too", r.Node)
+		own.why = fmt.Sprintf("Puppet Server refuses %s even its own catalog", r.Node)
 	}
 	for _, c := range []struct {
 		name string

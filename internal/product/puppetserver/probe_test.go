@@ -135,7 +135,7 @@ func TestUnknown(t *testing.T) {
 	t.Run("not let in", func(t *testing.T) {
 		p := plan(t, dir, serve(t, dir, &product.StandIn{HeaderAuth: true}, tls.RequestClientCert))
 		// It has no front end, so whoever forges headers is let in.
-		turns := cache(all("agent1.test is refused its own catalog"), "status 403")
+		turns := cache(all("Puppet Server refuses agent1.test even its own catalog"), "status 403")
 		turns[ForgedAlone], turns[ForgedBeside] = granted, granted
 		holds(t, p, turns)
 	})
@@ -144,7 +144,7 @@ func TestUnknown(t *testing.T) {
 		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 503"))
 	})
 	t.Run("no Puppet Server", func(t *testing.T) {
-		const no = "its answer is not a catalog of Puppet's"
+		const no = "the answer is not a Puppet catalog"
 		hello := func(texts ...string) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if len(texts) > 1 && !strings.Contains(r.URL.Path, "agent1.test") {
@@ -193,7 +193,7 @@ func TestUnknown(t *testing.T) {
 		holds(t, plan(t, dir, serve(t, dir, h, tls.RequestClientCert)), all("status 301"))
 	})
 	t.Run("another authority", func(t *testing.T) {
-		holds(t, plan(t, dir, serve(t, other, s, tls.RequestClientCert)), all("its certificate is not signed by the CA"))
+		holds(t, plan(t, dir, serve(t, other, s, tls.RequestClientCert)), all("the server's certificate is not signed by the CA"))
 	})
 	t.Run("nobody", func(t *testing.T) {
 		server := httptest.NewServer(s)

@@ -48,7 +48,7 @@ include "other.conf"
 		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
 	}
 	for text, want := range map[string]string{
-		"a: {\n b: 1\n": "3: a brace is not closed", "a: [1\n": "2: a list is not closed", "a\n": "1: \"a\" is not a key", "\n: 1": "2: a value without a key",
+		"a: {\n b: 1\n": "3: { is not closed", "a: [1\n": "2: [ is not closed", "a\n": "1: \"a\" is not a key", "\n: 1": "2: a value without a key",
 		"a: \"x\n": "1: a quote is not closed", "{a: 1}\n}": "2: \"}\" after the end", "a:\n": "2: a has no value", "a: ,\n}": "",
 	} {
 		_, err := hocon(text)

@@ -28,7 +28,7 @@ func Loopback(text string, port int) (string, error) {
 		switch {
 		case !slices.Contains([]string{"host", "port", "ssl-host", "ssl-port", "client-auth"}, inner):
 		case of != "":
-			return "", fmt.Errorf("%d: several servers (%s); unknown which one agents use", a.Line, of)
+			return "", fmt.Errorf("%d: several servers (%s) are configured; unknown which one agents use", a.Line, of)
 		default:
 			if text, err = without(text, a); err != nil {
 				return "", err

@@ -21,7 +21,7 @@ func TestLoopback(t *testing.T) {
 		"one line":    {"webserver: { ssl-host: 0.0.0.0, ssl-port: 8140 }\n", "error 1: webserver.ssl-port shares its line"},
 		"a reference": {"webserver: {\n    ssl-port: ${x}\n}\n", "error 4: the value of ssl-port"},
 		"nested":      {"a: {\nwebserver: {\n}\n}\n", "error 3: nested object"},
-		"broken":      {"webserver: {\n", "error 2: a brace"},
+		"broken":      {"webserver: {\n", "error 2: { is not closed"},
 	} {
 		got, err := Loopback(tt.text, 8139)
 		if want, bad := strings.CutPrefix(tt.want, "error "); bad {

@@ -34,7 +34,7 @@ func start(h *host.Host, main string, before product.Process) (product.Start, er
 	case in.unit != nil:
 		return product.OfUnit(h, in.unit)
 	case before.PID == 0:
-		return product.Start{}, fmt.Errorf("%s not found, so how qpidd is started is unknown", service)
+		return product.Start{}, fmt.Errorf("%s not found; restart qpidd by hand", service)
 	}
 	daemonized := slices.Contains(before.Argv, "-d") || slices.Contains(before.Argv, "--daemon")
 	return product.Start{Argv: before.Argv, Background: !daemonized, UID: before.UID, GID: before.GID}, nil

@@ -120,7 +120,7 @@ func read(h *host.Host, main string) (instance, error) {
 			return in, nil
 		}
 	}
-	return instance{}, fmt.Errorf("%s is not used by qpidd", main)
+	return instance{}, fmt.Errorf("qpidd does not use %s", main)
 }
 
 func lines(h *host.Host, file string) ([]conf.Assignment, error) {

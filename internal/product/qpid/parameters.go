@@ -13,18 +13,18 @@ import (
 // (src/qpid/broker/Broker.cpp, src/qpid/acl/AclPlugin.cpp,
 // src/qpid/linearstore/MessageStoreImpl.cpp).
 var parameters = product.Parameters{
-	product.Count("max-connections", "500", "connections at most, by the plug-in of access control; 0 means unlimited"),
-	product.Count("connection-backlog", "10", "connections that wait for being accepted"),
-	product.Count("worker-threads", "", "threads; one more than CPUs when unset"),
-	{Name: "mgmt-pub-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "10", Doc: "how often management objects are published, and those of what is gone purged"},
-	{Name: "queue-purge-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "600", Doc: "how often expired messages are purged"},
+	product.Count("max-connections", "500", "maximum connections, enforced by the access control plug-in; 0 means unlimited"),
+	product.Count("connection-backlog", "10", "queue of connections to accept"),
+	product.Count("worker-threads", "", "threads; default one more than CPUs"),
+	{Name: "mgmt-pub-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "10", Doc: "interval at which management objects are published, and those of deleted objects purged"},
+	{Name: "queue-purge-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "600", Doc: "interval at which expired messages are purged"},
 	{Name: "wcache-page-size", Type: fact.Number, Unit: "KiB", Read: readPage, Default: "32", Doc: "page of the write cache of a durable queue's journal: 4 to 128, a power of two"},
-	{Name: "wcache-num-pages", Type: fact.Number, Read: readPages, Default: "16", Doc: "pages of that cache, 4 or more"},
-	{Name: "tpl-wcache-page-size", Type: fact.Number, Unit: "KiB", Read: readPage, Default: "4", Doc: "the same of the journal of prepared transactions"},
+	{Name: "wcache-num-pages", Type: fact.Number, Read: readPages, Default: "16", Doc: "pages of the write cache of a durable queue's journal, 4 or more"},
+	{Name: "tpl-wcache-page-size", Type: fact.Number, Unit: "KiB", Read: readPage, Default: "4", Doc: "page of the write cache of the journal of prepared transactions"},
 	product.Count("port", "5672", "TCP port"),
-	product.Count("ssl-port", "5671", "port of TLS"),
-	{Name: "data-dir", Type: fact.Text, Doc: "directory of what it keeps"},
-	product.Switch("yes", "no")("auth", "yes", "whether clients say who they are"),
+	product.Count("ssl-port", "5671", "TCP port for TLS"),
+	{Name: "data-dir", Type: fact.Text, Doc: "directory of the durable queues"},
+	product.Switch("yes", "no")("auth", "yes", "whether clients must authenticate"),
 }
 
 // byHand are the options that only an administrator sets: client access, and the data directory.

@@ -38,7 +38,7 @@ var daemon = &product.Daemon[instance, struct{}]{
 
 var inputs = []product.Input[instance, struct{}]{
 	{Name: "version", Type: fact.Text, Doc: "version of the package", Answer: (*installed).PackageVersion},
-	{Name: "open_files_limit", Type: fact.Number, Doc: "files that the running broker may open, or that its unit gives it: a connection is one, a durable queue several", Answer: func(i *installed) fact.Answer {
+	{Name: "open_files_limit", Type: fact.Number, Doc: "limit of open files of the running broker, or of its unit; a connection needs one, a durable queue several", Answer: func(i *installed) fact.Answer {
 		if i.RunErr == nil && i.Run.Main.OpenFiles > 0 {
 			return i.OpenFilesLimit()
 		}
@@ -51,6 +51,6 @@ var inputs = []product.Input[instance, struct{}]{
 		}
 		return fact.Answer{Value: 1024.0, At: "systemd's default for " + service}
 	}},
-	{Name: "files_open", Type: fact.Number, Doc: "files and connections that it has open", Answer: (*installed).FilesOpen},
+	{Name: "files_open", Type: fact.Number, Doc: "open files and connections of the broker", Answer: (*installed).FilesOpen},
 	{Name: "started_since_change", Type: fact.Truth, Doc: "whether the running broker was started after its file was changed", Answer: (*installed).ReadSinceChange},
 }

@@ -33,7 +33,7 @@ func TestReads(t *testing.T) {
 		{"another file", map[string]string{unitFile: strings.Replace(packaged, main, "/etc/my/q.conf", 1), "/etc/my/q.conf": "max-connections=10\r\n", main: katello}, map[string]string{"max-connections": "10 /etc/my/q.conf:1", "wcache-page-size": ""}},
 		{"before 0.22", map[string]string{"/etc/qpidd.conf": "max-connections = 10\n"}, map[string]string{"max-connections": "unknown: /etc/qpidd.conf:1"}},
 		{"twice", map[string]string{main: "port=1\ninterface=lo\ninterface=eth0\nport=2\n"}, map[string]string{"port": "unknown: 4: port is also on line 1"}},
-		{"no option", map[string]string{main: "\nauth\n"}, map[string]string{"auth": "unknown: 2: no \"=\""}},
+		{"no option", map[string]string{main: "\nauth\n"}, map[string]string{"auth": "unknown: 2: \"=\" is missing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			all, err := Product.Find(t.Context(), plugin.Tree(t, c.files))

@@ -45,7 +45,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 		key, rest, ok := strings.Cut(line, "=")
 		switch {
 		case !ok:
-			return out, fmt.Errorf("%d: no \"=\"; qpidd does not start with this line", n)
+			return out, fmt.Errorf("%d: \"=\" is missing; qpidd does not start with this line", n)
 		case !isName(key):
 			return out, fmt.Errorf("%d: %q is not an option name (no blanks before \"=\"); qpidd does not start with this line", n, key)
 		case seen[key] > 0 && !slices.Contains(lists, key):

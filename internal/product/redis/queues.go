@@ -26,7 +26,7 @@ type Queue struct {
 }
 
 // errElsewhere is returned if the Redis server is not on this machine.
-var errElsewhere = errors.New("the server is on another machine")
+var errElsewhere = errors.New("the server runs on another machine")
 
 // Queues returns the Sidekiq queues in the Redis at redis://HOST:PORT/DATABASE, which must be an
 // instance of this machine. The set "queues" has the names; the last item of the list "queue:NAME"
@@ -37,7 +37,7 @@ func Queues(ctx context.Context, h *host.Host, address string) ([]Queue, error) 
 		return nil, errors.New("invalid Redis address; want redis://HOST:PORT/DATABASE")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("Redis with the queues: %w", errElsewhere)
+		return nil, fmt.Errorf("queues of Sidekiq in Redis: %w", errElsewhere)
 	}
 	port, database := u.Port(), strings.Trim(u.Path, "/")
 	if port == "" {
@@ -71,7 +71,7 @@ func listening(h *host.Host, port string) (settings, error) {
 			return s, nil
 		}
 	}
-	return settings{}, fmt.Errorf("no Redis of this machine is configured for port %s", port)
+	return settings{}, fmt.Errorf("no Redis on this machine is configured with port %s", port)
 }
 
 func (c *client) queues(database string, now time.Time) ([]Queue, error) {

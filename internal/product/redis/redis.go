@@ -71,22 +71,22 @@ var inputs = []input{
 	{Name: "version", Type: fact.Text, Doc: "version of the running server", From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		return info(i, "redis_version", func(text string) (any, error) { return text, nil })
 	}},
-	number("used_memory_bytes", "bytes", "memory of the data and of what Redis needs for it", "used_memory"),
+	number("used_memory_bytes", "bytes", "memory of the data, including Redis's overhead", "used_memory"),
 	number("resident_bytes", "bytes", "memory of the process", "used_memory_rss"),
 	number("connected_clients", "", "clients that are connected", "connected_clients"),
-	{Name: "clients_asked", Type: fact.Number, Doc: "configured maxclients; Redis lowers it to what its limit of open files allows", Answer: clientsAsked},
-	number("rejected_connections", "", "connections refused for maxclients since the start", "rejected_connections"),
-	number("evicted_keys", "", "keys evicted for maxmemory since the start", "evicted_keys"),
+	{Name: "clients_asked", Type: fact.Number, Doc: "configured maxclients; Redis lowers it to its limit of open files", Answer: clientsAsked},
+	number("rejected_connections", "", "connections refused because of maxclients since the start", "rejected_connections"),
+	number("evicted_keys", "", "keys evicted because of maxmemory since the start", "evicted_keys"),
 	{Name: "last_save_ok", Type: fact.Truth, Doc: "whether the last snapshot was written", From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		return info(i, "rdb_last_bgsave_status", func(text string) (any, error) { return text == "ok", nil })
 	}},
-	{Name: "open_files_limit", Type: fact.Number, Doc: "files that the running server may have open", From: product.FromReport, Answer: func(i *installed) fact.Answer {
+	{Name: "open_files_limit", Type: fact.Number, Doc: "limit of open files of the running server", From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		if n := i.Report.Process.OpenFiles; n > 0 {
 			return fact.Answer{Value: float64(n), At: "/proc/PID/limits of redis-server"}
 		}
 		return fact.Answer{Unknown: "the limits of its process cannot be read", At: i.Main}
 	}},
-	{Name: "unit", Type: fact.Text, Doc: "service of systemd that runs it; empty where none does", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
+	{Name: "unit", Type: fact.Text, Doc: "systemd service of Redis; empty without one", From: product.FromReport, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Report.Process) }},
 	number("uptime_s", "s", "time since the server was started", "uptime_in_seconds"),
 	{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: func(i *installed) fact.Answer {
 		switch {

@@ -33,7 +33,7 @@ func dial(ctx context.Context, s settings) (*client, error) {
 	} else {
 		port := s.text("port", "6379")
 		if port == "0" {
-			return nil, errors.New("no plain TCP port and no unix socket configured")
+			return nil, errors.New("Redis is configured with neither a TCP port without TLS nor a unix socket")
 		}
 		conn, err = (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", net.JoinHostPort(address(s.text("bind", "")), port))
 	}

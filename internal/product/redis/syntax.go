@@ -95,7 +95,7 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 		}
 		key, err := s.Key(args[0])
 		if err != nil || len(args) < 2 {
-			return out, fmt.Errorf("%d: %.40q is not an option with a value", n+1, body)
+			return out, fmt.Errorf("%d: %.40q: want an option and its value", n+1, body)
 		}
 		rest := strings.TrimLeft(body[ends[0]:], blank)
 		to := begin + strings.Index(line, body) + len(body)

@@ -63,7 +63,7 @@ var debian = []service{
 		runs: "for p in $(cat /sys/fs/cgroup/system.slice/nginx.service/cgroup.procs); do grep -q 'worker process$' /proc/$p/cmdline && " +
 			"awk '/Max open files/ {print $5}' /proc/$p/limits; done | sort -u",
 		reloaded: "\n1536\n",
-		broken:   "worker_connections=2000000000", why: "no worker runs with the new configuration",
+		broken:   "worker_connections=2000000000", why: "nginx runs no worker with the new configuration",
 	},
 	{
 		product: "haproxy", unit: "haproxy.service", files: "/etc/haproxy /etc/default",

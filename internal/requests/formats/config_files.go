@@ -33,7 +33,7 @@ func (c *Config) Files(say func(string)) ([]string, error) {
 			continue
 		}
 		if l.Path == "" {
-			say(fmt.Sprintf("%s: ignored, goes to %s, which is not a file", l.At, l.Goes))
+			say(fmt.Sprintf("%s: log ignored, because it goes to %s, which is not a file", l.At, l.Goes))
 			continue
 		}
 		names, err := c.existing(l)
@@ -59,7 +59,7 @@ func (c *Config) Files(say func(string)) ([]string, error) {
 		}
 	}
 	if len(c.logs) == 0 {
-		return nil, ui.Hinted(ui.Failed, errors.New("the configuration has no request log"), "name a log: fettle logs FILE detects its format")
+		return nil, ui.Hinted(ui.Failed, errors.New("the configuration defines no request log"), "name a log: fettle logs FILE detects its format")
 	}
 	if len(found) == 0 {
 		return nil, ui.Exit(ui.Failed, fmt.Errorf("logs named in the configuration do not exist: %s", accesslog.Names(c.logs)))

@@ -135,21 +135,21 @@ func (o *Finder) member(set *source.Set, formats []*logformat.Format) error {
 		return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s works with JSON or key=value lines only: %s is %s", o.Duration, path, f.Name), how)
 	}
 	f := formats[missing]
-	how := "name one of its members with --duration"
+	how := "name one of these members with --duration"
 	if len(f.Numbers) > 0 {
-		how = "choose one of its numbers, and the unit that the program writes:"
+		how = "choose one of the numbers in its lines, and the unit in which the program writes it:"
 		for _, n := range f.Numbers {
 			how += "\n" + cmp.Or(o.Command, "fettle logs "+text.Quote(set.Logs[missing].Path)) + " --duration " + text.Quote(n) + " --unit " + o.Unit
 		}
 	}
-	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: not in the first lines of %s; they have %s", o.Duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
+	return ui.Hinted(ui.Usage, fmt.Errorf("--duration %s: the first lines of %s do not have this member; they have %s", o.Duration, set.Logs[missing].Path, strings.Join(f.Members, ", ")), how)
 }
 
 // noDurationHint is the hint for formats without a duration.
 const noDurationHint = "if its lines have a duration, give the server's log format: --format 'apache:... %D', --format 'nginx:... $request_time'"
 
 // ErrNoLine is returned for empty logs.
-var ErrNoLine = errors.New("has no line")
+var ErrNoLine = errors.New("the log contains no line")
 
 // noLine returns the error that explains why the logs have no line.
 func noLine(set *source.Set) error {
@@ -239,7 +239,7 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 		if err != nil {
 			hint, text := "if its lines are requests, give the server's log format with --format, for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
 			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
-				hint, text = "give the server's log format with --format; fill in the names of the unknown values:", u.Text
+				hint, text = "give the server's log format with --format; replace the placeholders by the names of the unknown values:", u.Text
 			}
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint+"\n"+o.withFormat(l.Path, text))
 		}
@@ -251,7 +251,7 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	}
 	if d := f.Field(logformat.FieldDuration); o.Unit != "" && (o.Duration == "" || f.Keyed()) {
 		if d < 0 {
-			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--unit %s: %s: %s has no duration", o.Unit, l.Path, f.Name), noDurationHint)
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("--unit %s: %s: its format, %s, has no duration", o.Unit, l.Path, f.Name), noDurationHint)
 		}
 		f.Fields[d].Unit = Units[o.Unit]
 		said := strings.TrimSuffix(f.Guessed, ", seconds") // --unit is not a guess

@@ -141,9 +141,9 @@ func (g *Rig) holds(x *Result) (v Verdict, why string, err error) {
 	case x.Word == Silent:
 		return Fails, x.Text, nil
 	case missed != nil:
-		return Fails, fmt.Sprintf("expected %s, and it was %s", missed.Gate, missed.Text), nil
+		return Fails, fmt.Sprintf("threshold %s not met: %s", missed.Gate, missed.Text), nil
 	}
-	return Fails, unit.Digits(x.Whole.AnswerRate) + " answers a second did not keep up", nil
+	return Fails, unit.Digits(x.Whole.AnswerRate) + " answers a second: the server did not keep up with the rate", nil
 }
 
 // blind returns why an observed server has no figures, or "".

@@ -60,7 +60,7 @@ func (c *course) generator(x *Result) {
 		g.CPUPerAnswerS = cpu / float64(answers)
 	}
 	if g.WaitedShare > 0 {
-		g.Texts = append(g.Texts, fmt.Sprintf("%s %% of the starts found all %d connections in use: their latency includes the wait, and the server never saw more at a time; raise --max-connections", unit.Digits(100*g.WaitedShare), c.plan.Connections))
+		g.Texts = append(g.Texts, fmt.Sprintf("%s %% of the requests found all %d connections in use: their latency includes the wait for a connection; raise --max-connections", unit.Digits(100*g.WaitedShare), c.plan.Connections))
 	}
 	for _, probe := range c.probes {
 		to, err := netip.ParseAddrPort(probe.Address)

@@ -129,7 +129,7 @@ func (r *Prepared) servers(x *Result, parts []*part) {
 func (c *course) warm() WarmUp {
 	w := WarmUp{AskedS: c.plan.WarmUp.Seconds(), State: Unknown}
 	if c.plan.Each > 0 {
-		w.Text = "nothing is left out: with --requests every request counts"
+		w.Text = "no warm-up is left out: with --requests every request counts"
 		return w
 	}
 	for c.from < len(c.slices) && c.slices[c.from].Stage == warmUp {

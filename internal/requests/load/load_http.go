@@ -169,7 +169,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 		row("server", "%s at %s", server.Origin, server.Probe)
 	}
 	if t := x.Replay; t != nil {
-		row("replay", "%d requests of %s (%s), %s, times as exact as %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
+		row("replay", "%d requests from %s (%s), %s, times accurate to %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
 	}
 	for _, o := range x.Observed {
 		text := "run queue from " + o.RunQueueSource

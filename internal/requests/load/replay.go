@@ -106,7 +106,7 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 	var readers []*logs.Reader
 	for i, f := range formats {
 		if f.Field(logformat.FieldTime) < 0 {
-			return nil, nil, fmt.Errorf("%s: format %s has no time of the request", set.Logs[i].Path, f.Name)
+			return nil, nil, fmt.Errorf("%s: lines in the format %s have no time", set.Logs[i].Path, f.Name)
 		}
 		readers = append(readers, logs.NewReader(f))
 		name := filepath.Base(set.Logs[i].Path)
@@ -146,10 +146,10 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 // Reasons for omitting a request, in addition to its method.
 const (
 	unreadable = "lines that cannot be read"
-	noPath     = "no path, or one that cannot be sent again"
-	tooLate    = "after the time of --for"
-	tooMany    = "beyond 5000000 requests"
-	tooManyURL = "beyond 100000 URLs"
+	noPath     = "without a path that can be sent again"
+	tooLate    = "after the end of --for"
+	tooMany    = "beyond the limit of 5000000 requests"
+	tooManyURL = "beyond the limit of 100000 URLs"
 )
 
 // take returns the entry of a request. It returns false if the request is omitted.

@@ -143,7 +143,7 @@ func TestLeftOut(t *testing.T) {
 	if _, _, err := replayed(t, "common", Options{Speed: 1e-5}, text); err == nil || !strings.Contains(err.Error(), "more than 7 days") {
 		t.Error(err)
 	}
-	if _, _, err := replayed(t, `nginx:"$request" $request_time`, Options{}, "\"GET / HTTP/1.1\" 1.000\n"); err == nil || !strings.Contains(err.Error(), "has no time of the request") {
+	if _, _, err := replayed(t, `nginx:"$request" $request_time`, Options{}, "\"GET / HTTP/1.1\" 1.000\n"); err == nil || !strings.Contains(err.Error(), "have no time") {
 		t.Error(err)
 	}
 }

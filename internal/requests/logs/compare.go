@@ -244,19 +244,19 @@ func change(key []string, before, after *Group, b, a *sums) Change {
 		c.Verdict, c.Text = "only before", "only before"
 		return c
 	case b == nil || a == nil || before.MeanS == nil || after.MeanS == nil:
-		c.Verdict, c.Text = "cannot tell", "cannot tell: no durations"
+		c.Verdict, c.Text = "cannot tell", "cannot tell: the requests have no durations"
 		return c
 	}
 	bm, bv, bn := b.mean()
 	am, av, an := a.mean()
 	if bm == 0 || am == 0 {
-		c.Verdict, c.Text = "cannot tell", "cannot tell: durations of 0"
+		c.Verdict, c.Text = "cannot tell", "cannot tell: all durations are 0"
 		return c
 	}
 	ratio := am / bm
 	c.Ratio = &ratio
 	if bn < leastSlices || an < leastSlices {
-		c.Verdict, c.Text = "cannot tell", fmt.Sprintf("cannot tell: %+.1f %%, from too short a time", 100*(ratio-1))
+		c.Verdict, c.Text = "cannot tell", fmt.Sprintf("cannot tell: %+.1f %%, but the logs cover too short a time", 100*(ratio-1))
 		return c
 	}
 	// Welch's degrees of freedom.

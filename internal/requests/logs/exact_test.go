@@ -40,7 +40,7 @@ var writers = []struct {
 	{"vhost_combined", "Apache's LogFormat", func(w written) string {
 		return fmt.Sprintf(`www.example.com:443 %s - - [%s] "GET %s HTTP/1.1" %d 5 "-" "curl" %d`, w.client, clfTime(w), w.path, w.status, w.ms*1000)
 	}, "path", "$8", "$NF", ""},
-	{"nginx", "nginx' combined log with more behind it", func(w written) string {
+	{"nginx", "nginx' combined log followed by further fields", func(w written) string {
 		return fmt.Sprintf(`%s - - [%s] "GET %s HTTP/1.1" %d 5 "-" "curl" %d.%03d`, w.client, clfTime(w), w.path, w.status, w.ms/1000, w.ms%1000)
 	}, "path", "$7", "$NF * 1000000", ""},
 	{"haproxy", "HAProxy's HTTP log", func(w written) string {

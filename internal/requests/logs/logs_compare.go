@@ -59,7 +59,7 @@ func comparedHeadline(c *Comparison) (h ui.Headline) {
 	}
 	h.Line("%s", changed(&h, &c.All))
 	if c.MixS != nil {
-		h.Line("of this, %s by the mix of requests, %s by how long they take; %s before, %s after",
+		h.Line("of this change, the mix of requests caused %s and their durations %s; %s before, %s after",
 			h.Value("mix_s", *c.MixS, text.SignedSeconds(*c.MixS)), h.Value("latency_s", *c.LatencyS, text.SignedSeconds(*c.LatencyS)),
 			h.Count("before_requests", int(c.Before.Requests), "request"), h.Count("after_requests", int(c.After.Requests), ""))
 	}

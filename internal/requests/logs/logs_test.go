@@ -152,7 +152,7 @@ func TestWorkersAndParts(t *testing.T) {
 	if diff := cmp.Diff(want, asJSON(t, merged)); diff != "" {
 		t.Errorf("merged parts (-at once +merged):\n%s", diff)
 	}
-	if err := merged.Merge(readLogs(t, Options{By: [][]string{{"path"}}, Percentiles: true}, paths[0])); err == nil || !strings.Contains(err.Error(), "grouped by") {
+	if err := merged.Merge(readLogs(t, Options{By: [][]string{{"path"}}, Percentiles: true}, paths[0])); err == nil || !strings.Contains(err.Error(), "grouped differently") {
 		t.Errorf("parts that are grouped otherwise: %v", err)
 	}
 }

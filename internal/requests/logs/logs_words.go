@@ -17,11 +17,11 @@ func NotWhole(read []LogRead, left []source.NotRead) []string {
 	var out []string
 	for _, l := range read {
 		if l.Cut != "" {
-			out = append(out, fmt.Sprintf("incomplete: %s could not be read to its end (%s); only the requests before that count", l.Path, l.Cut))
+			out = append(out, fmt.Sprintf("incomplete: %s could not be read to its end (%s); only the requests before this point count", l.Path, l.Cut))
 		}
 	}
 	for _, l := range left {
-		out = append(out, fmt.Sprintf("incomplete: %s could not be read (%s); its requests, if any, do not count", l.Path, l.Why))
+		out = append(out, fmt.Sprintf("incomplete: %s could not be read (%s); requests in this file do not count", l.Path, l.Why))
 	}
 	return out
 }
@@ -100,7 +100,7 @@ func notes(r *Report, examples int) (out []string) {
 		say("%s left out by options", text.CountPlural(r.LeftOut, "request was", "requests were"))
 	}
 	if r.Unended > 0 {
-		say("%s and did not end", text.CountPlural(uint64(r.Unended), "request began", "requests began"))
+		say("%s without a line that ends it", text.CountPlural(uint64(r.Unended), "request began", "requests began"))
 	}
 	if r.Unbegun > 0 {
 		say("%s whose beginning is in no log", text.CountPlural(uint64(r.Unbegun), "request ended", "requests ended"))

@@ -10,13 +10,13 @@ import (
 // together. Both results must have the same groupings and no reading in common.
 func (r *Result) Merge(o *Result) error {
 	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
-		return fmt.Errorf("grouped by %v and by %v", r.By, o.By)
+		return fmt.Errorf("the parts are grouped differently: by %v and by %v", r.By, o.By)
 	}
 	if r.Hours.Percentiles != o.Hours.Percentiles {
-		return fmt.Errorf("one has percentiles, the other does not")
+		return fmt.Errorf("only one of the parts has percentiles by hour; save both with the same options")
 	}
 	if r.where != o.where {
-		return fmt.Errorf("it contains %s, the earlier parts %s; different selections cannot be added", o.which(), r.which())
+		return fmt.Errorf("this part contains %s, the earlier parts %s; different selections cannot be added", o.which(), r.which())
 	}
 	if r.timeless() != o.timeless() {
 		return fmt.Errorf("logs with and without timestamps cannot be merged")
@@ -24,7 +24,7 @@ func (r *Result) Merge(o *Result) error {
 	mine := r.readings()
 	for _, id := range o.readings() {
 		if slices.Contains(mine, id) {
-			return fmt.Errorf("already merged: its requests would count twice")
+			return fmt.Errorf("this part is already merged: its requests would count twice")
 		}
 	}
 	r.ids = append(mine, o.readings()...)

@@ -94,13 +94,13 @@ func Load(from io.Reader) (*Result, error) {
 	}
 	var p part
 	if err := json.Unmarshal(line, &p); err != nil || p.Schema != partSchema {
-		return nil, fmt.Errorf("not a part of fettle logs --save: its first line is not %s", partSchema)
+		return nil, fmt.Errorf("not a part of fettle logs --save: the first line is not %s", partSchema)
 	}
 	if p.Groups < 1 && len(p.By) > 0 || len(p.By) > 1000 || p.Step < 0 || p.Step >= len(steps) || p.Chunks < 0 || p.Chunks > 4*mostChunks {
-		return nil, errors.New("a part of fettle logs --save with impossible values")
+		return nil, errors.New("damaged part of fettle logs --save: impossible values")
 	}
 	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
-		return nil, errors.New("a part of fettle logs --save without an identifier; save it again")
+		return nil, errors.New("part of fettle logs --save without an identifier; save the part again")
 	}
 	r := &Result{ids: p.IDs, merged: true, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
 	tables := make([]*Table, 1+len(p.By))
@@ -119,7 +119,7 @@ func Load(from io.Reader) (*Result, error) {
 		return nil, err
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-		return nil, errors.Join(errors.New("a part of fettle logs --save with data after its end"), err)
+		return nil, errors.Join(errors.New("damaged part of fettle logs --save: data after the end"), err)
 	}
 	return r, nil
 }
@@ -133,7 +133,7 @@ func bounded(in *bufio.Reader, n int) (line []byte, err error) {
 			return line, err
 		}
 		if len(line) > n {
-			return nil, fmt.Errorf("its first line is longer than %d bytes", n)
+			return nil, fmt.Errorf("the first line of the part is longer than %d bytes", n)
 		}
 	}
 }
@@ -163,12 +163,12 @@ func (t *timeline) decode(r io.Reader, chunks int) error {
 	for range chunks {
 		var n int64
 		if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
-			return fmt.Errorf("a truncated part of fettle logs --save: %w", err)
+			return fmt.Errorf("truncated part of fettle logs --save: %w", err)
 		}
 		for i := range int64(chunkCells) {
 			var c cellRecord
 			if err := binary.Read(r, binary.LittleEndian, &c); err != nil {
-				return fmt.Errorf("a truncated part of fettle logs --save: %w", err)
+				return fmt.Errorf("truncated part of fettle logs --save: %w", err)
 			}
 			if c != (cellRecord{}) {
 				*t.at(n<<6 + i) = cell{c.Count, c.Errors, c.Busy, c.Through}

@@ -111,7 +111,7 @@ func Named(f *logformat.Format, name string, routes *Routes) (Dimension, error) 
 	if d.field = own; own >= 0 {
 		return d, nil
 	}
-	return d, fmt.Errorf("%s: %s has no such dimension%s; it has %s", name, f.Name, text.Suggest(name, Names(f)), strings.Join(Names(f), ", "))
+	return d, fmt.Errorf("unknown dimension %s%s; the format %s has %s", name, text.Suggest(name, Names(f)), f.Name, strings.Join(Names(f), ", "))
 }
 
 func (d *Dimension) has(f *logformat.Format, need []string) error {

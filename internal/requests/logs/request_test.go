@@ -100,7 +100,7 @@ func TestWhere(t *testing.T) {
 		`duration > "a"`:      "is a duration",
 		`status contains "5"`: "is a number",
 		`path matches "("`:    "missing closing",
-		`status >= `:          "it ends too early",
+		`status >= `:          "the condition ends too early",
 		`status = 200`:        "column 8 (=): use == to compare",
 		`path ~ "x"`:          "use matches",
 		`status > 1 foo`:      "column 12 (foo): want a condition",

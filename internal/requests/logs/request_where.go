@@ -47,7 +47,7 @@ func unparsed(text string, err error) error {
 	rest := text[from:]
 	switch {
 	case strings.Trim(rest, " <>=!") == "":
-		return errors.New("it ends too early: " + such)
+		return errors.New("the condition ends too early: " + such)
 	case strings.HasPrefix(rest, "=") && !strings.HasPrefix(rest, "=="):
 		return fmt.Errorf("at column %d (=): use == to compare", from+1)
 	case strings.HasPrefix(rest, "~"):
@@ -186,7 +186,7 @@ func (c *compiler) number(i int, id *ast.IdentifierNode, operator string, litera
 		}
 		x, err := strconv.ParseFloat(n.Value, 64)
 		if err != nil {
-			return nil, c.refuse(n.Location(), "%s is a number", id.Value)
+			return nil, c.refuse(n.Location(), "%s is a number; compare it with a number, without quotes", id.Value)
 		}
 		want = x
 	default:

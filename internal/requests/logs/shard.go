@@ -98,7 +98,7 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 }
 
 // errNoTime is returned if an option depends on times and the log has none.
-var errNoTime = errors.New("lines have no timestamps; leave out --since, --until and comparisons")
+var errNoTime = errors.New("the lines have no timestamps; leave out --since, --until and comparisons")
 
 // micro converts a time to microseconds since 1970 in the log's time. A log without a zone has
 // local times that are read as UTC. A zero time becomes otherwise.

@@ -33,7 +33,7 @@ func Find(h *host.Host, dir string) ([]File, error) {
 	}
 	files, err := below(h, dir, 0)
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no reports (named NODE/TIME.yaml by Puppet's store processor)", dir)
+		err = fmt.Errorf("%s contains no reports (files NODE/TIME.yaml of Puppet's store processor)", dir)
 	}
 	return files, err
 }

@@ -114,7 +114,7 @@ func tables(r *Runs) (out []puppetTable) {
 func nodes(r *Runs) ui.Grid {
 	g := ui.Grid{Columns: []ui.Column{{Head: "node"}, {Head: "runs", Right: true}, {Head: "failed", Right: true}, {Head: "changed", Right: true}, {Head: "mean", Right: true}, {Head: "config_retrieval", Right: true}}}
 	if r.Server != nil {
-		g.Columns = append(g.Columns, ui.Column{Head: "of it the server", Right: true})
+		g.Columns = append(g.Columns, ui.Column{Head: "server's part", Right: true})
 	}
 	for _, n := range r.ByNode {
 		row := []string{text.EscapeControls(n.Name), fmt.Sprint(n.Runs), fmt.Sprint(n.Failed), fmt.Sprint(n.Changed), text.SecondsOrDash(n.MeanS), text.SecondsOrDash(n.MeanRetrievalS)}
@@ -168,7 +168,7 @@ func next(s *ui.Screen, r *Runs) (what, command string) {
 // ofServer describes the server's share of the time that nodes waited.
 func ofServer(h *ui.Headline, x *Server) string {
 	if x.Retrieval == nil {
-		return "the log contains the catalog of no run"
+		return "the log contains no request for a catalog of these runs"
 	}
 	seconds := func(name string, s float64) string { return h.Value(name, s, unit.FormatSeconds(s)) }
 	out := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", seconds("config_retrieval_mean_s", *x.Retrieval.MeanS), seconds("catalog_mean_s", *x.Catalog.MeanS))

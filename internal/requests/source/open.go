@@ -66,7 +66,7 @@ func Find(h *host.Host, paths []string) ([]Log, error) {
 			return nil, err
 		}
 		if len(here) == 0 {
-			return nil, fmt.Errorf("%s: no files, or only empty ones", p)
+			return nil, fmt.Errorf("%s contains no files, or only empty files", p)
 		}
 		slices.SortStableFunc(here, func(a, b Log) int { return older(a.Path, b.Path) })
 		logs = append(logs, here...)
@@ -82,9 +82,9 @@ type NotInCopyError struct {
 }
 
 func (e *NotInCopyError) Error() string {
-	text := fmt.Sprintf("%s: not in %s, the --root", e.Path, e.Root)
+	text := fmt.Sprintf("%s does not exist below --root %s", e.Path, e.Root)
 	if e.Exists {
-		text += "; this machine has it"
+		text += "; it exists on this machine, outside --root"
 	}
 	return text
 }

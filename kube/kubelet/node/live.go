@@ -88,7 +88,7 @@ func (k *RunningKubelet) get(ctx context.Context, path string) ([]byte, error) {
 	defer cancel()
 	text, err := k.ask(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("/%s of the kubelet: %w", path, err)
+		return nil, fmt.Errorf("cannot read /%s of the kubelet: %w", path, err)
 	}
 	return text, nil
 }

@@ -131,7 +131,7 @@ func (u *Unit) Ended(ctx context.Context) error {
 func (u *Unit) LastWords(ctx context.Context) string {
 	text, err := host.Run(ctx, u.Host, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines=15", "_SYSTEMD_UNIT="+u.Name)
 	if err != nil {
-		return "cannot read its log: " + err.Error()
+		return "cannot read the kubelet's log: " + err.Error()
 	}
 	return strings.TrimSpace(text)
 }

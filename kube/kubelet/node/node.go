@@ -104,11 +104,11 @@ type Step string
 // Steps of a change, in order.
 const (
 	Stopping  Step = "stop the kubelet"
-	Writing   Step = "write its files"
+	Writing   Step = "write the kubelet's files"
 	Starting  Step = "start the kubelet"
-	Health    Step = "wait for its health"
-	Hearing   Step = "wait for its heartbeat"
-	Comparing Step = "compare its running settings"
+	Health    Step = "wait for the kubelet's health"
+	Hearing   Step = "wait for the kubelet's heartbeat"
+	Comparing Step = "compare the kubelet's running settings"
 )
 
 // Results of a change.

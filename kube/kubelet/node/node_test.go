@@ -118,7 +118,7 @@ func TestChanges(t *testing.T) {
 	}
 
 	static := "{maxPods: 300, cpuManagerPolicy: static}"
-	if _, err := n.Apply(t.Context(), wanted(t, static), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "cpuManagerPolicy: move the pods away first") {
+	if _, err := n.Apply(t.Context(), wanted(t, static), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "cpuManagerPolicy can only change while the node runs no pods; drain the node first") {
 		t.Errorf("without a drain: %v", err)
 	}
 	apply(static, true, Done)
@@ -235,7 +235,7 @@ func TestChangedByHand(t *testing.T) {
 	if err := os.WriteFile(file, []byte("kind: KubeletConfiguration\nmaxPods: 7\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Apply(t.Context(), wanted(t, "maxPods: 301"), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "was edited after fettle wrote it; restore it, or remove") {
+	if _, err := n.Apply(t.Context(), wanted(t, "maxPods: 301"), 10, false); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "was edited after fettle wrote it; restore the file's content, or remove") {
 		t.Errorf("%v", err)
 	}
 }

@@ -152,7 +152,7 @@ func (n *Node) plan(ctx context.Context, s *journal.State, want kubelet.Want) (*
 	then := with(want.Fields)
 	p.then = then
 	if pending := kubelet.ChangeOf(now, with(files.ours), n.Machine).Settings; len(pending) > 0 {
-		return nil, refuse("%s: the kubelet's files differ from its running values, so a restart would change those too; restart it first, or correct the files", strings.Join(pending, ", "))
+		return nil, refuse("%s: the kubelet's files differ from its running values, so a restart would change those too; restart the kubelet first, or correct the files", strings.Join(pending, ", "))
 	}
 	if problems := kubelet.Problems(then, now, on); len(problems) > 0 {
 		all := errors.New(problems[0])
@@ -190,14 +190,14 @@ func (n *Node) allow(p *Plan, pods int, drained bool) error {
 		return refuse("%w", err)
 	}
 	if p.Change.Class == kubelet.Drain && !drained {
-		return refuse("%s: move the pods away first", strings.Join(p.Change.Settings, ", "))
+		return refuse("%s can only change while the node runs no pods; drain the node first", strings.Join(p.Change.Settings, ", "))
 	}
 	return p.noReboot()
 }
 
 func (p *Plan) noReboot() error {
 	if p.Change.Class == kubelet.Reboot {
-		return refuse("needs a reboot, which fettle does not do: %s", p.Change.Why)
+		return refuse("the change needs a reboot, which fettle does not do: %s", p.Change.Why)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (n *Node) ours(ctx context.Context, s *journal.State, file string) error {
 		return err
 	}
 	if last := chain[len(chain)-1]; !last.LeftBy(now, func(a, b setting.Value) bool { return kinds.Equal(id, a, b) }) {
-		return refuse("%s was edited after fettle wrote it; restore it, or remove %s so that fettle forgets it", file, n.StateDir)
+		return refuse("%s was edited after fettle wrote it; restore the file's content, or remove the directory %s so that fettle forgets this file", file, n.StateDir)
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func (c *change) fresh(ctx context.Context, since time.Time) error {
 	case err != nil:
 		return err
 	case !h.Lease.After(since):
-		return fmt.Errorf("the lease of the node was last renewed %s before", since.Sub(h.Lease).Round(time.Millisecond))
+		return fmt.Errorf("the kubelet has not renewed the node's lease since its start; the last renewal was %s before the start", since.Sub(h.Lease).Round(time.Millisecond))
 	case h.Status.Before(since.Truncate(time.Second)):
 		return fmt.Errorf("the node's status is %s old", since.Sub(h.Status).Round(time.Second))
 	case !h.Ready:

@@ -205,7 +205,7 @@ func readActions(r *strict.Reader, l *plan.Load, j *job, o Options) {
 		s.Wait = j.wait()
 	}
 	if len(j.Objects) == 0 {
-		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
+		r.FaultAt(j.At, "job %s has no objects", j.Name)
 	}
 	for i := range j.Objects {
 		if a, ok := readAction(r, l, j, &j.Objects[i], o); ok {
@@ -221,7 +221,7 @@ func readAction(r *strict.Reader, l *plan.Load, j *job, o *object, from Options)
 		a.APIVersion = "v1"
 	}
 	if filled(o.WaitOptions) && !a.NoWait {
-		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "waitOptions are ignored: waits until the kind is ready")
+		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "fettle ignores its conditions and waits until the objects are ready")
 	}
 	if o.Kind == "" {
 		r.FaultAt(o.At, "job %s: an object has no kind", j.Name)
@@ -251,11 +251,11 @@ func readAction(r *strict.Reader, l *plan.Load, j *job, o *object, from Options)
 	}
 	apply := strings.HasPrefix(a.PatchType, "application/apply")
 	if a.JSON && apply || !a.JSON && strings.HasPrefix(a.PatchType, "application/json-patch") {
-		r.FaultAt(o.At, "job %s: %s: a template of JSON is for %s, one of YAML for %s", j.Name, o.ObjectTemplate, strings.Join(patchTypes[:3], ", "), strings.Join(patchTypes[1:], ", "))
+		r.FaultAt(o.At, "job %s: %s: a JSON template needs one of the patchTypes %s; a YAML template needs one of %s", j.Name, o.ObjectTemplate, strings.Join(patchTypes[:3], ", "), strings.Join(patchTypes[1:], ", "))
 		return a, false
 	}
 	if j.ObjectWait {
-		unread(l, o.At, j.Name, "objectWait", "waits at the end of an iteration, not after each object")
+		unread(l, o.At, j.Name, "objectWait", "fettle waits at the end of an iteration, not after each object")
 	}
 	var ok bool
 	a.File, a.Text, a.Variables, ok = o.text(r, l, j, from)
@@ -276,7 +276,7 @@ func notePreload(l *plan.Load, jobs []job) {
 	for i := range l.Stages {
 		s := &l.Stages[i]
 		if !off[s.Name] && slices.ContainsFunc(s.Groups, func(g plan.Group) bool { return strings.Contains(g.Text, "image:") }) {
-			l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: preLoadImages, the default of kube-burner, is not done here: where a node lacks an image, the times of pods include its pull", s.At, s.Name))
+			l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: images are not preloaded (kube-burner's default preLoadImages); on nodes without the image the times of pods include the pull", s.At, s.Name))
 			return
 		}
 	}

@@ -130,7 +130,7 @@ func readThreshold(r *strict.Reader, l *plan.Load, t *yaml.Node) {
 	}
 	limit, ok := strict.ParseDuration(text("threshold"), 0)
 	if !ok || limit < time.Millisecond {
-		r.Fault(t, "global: a threshold: want a time with its unit, as 2s, found %q", text("threshold"))
+		r.Fault(t, "global: a threshold: want a time with its unit, such as 2s, found %q", text("threshold"))
 		return
 	}
 	l.Gates = append(l.Gates, plan.Gate{At: r.At(t), Text: fmt.Sprintf("%s %s <= %s", of, metric, limit)})
@@ -139,7 +139,7 @@ func readThreshold(r *strict.Reader, l *plan.Load, t *yaml.Node) {
 // others maps job types that create no objects (kube-burner, docs/reference, "Job types") to an
 // alternative.
 var others = map[string]string{
-	"kubevirt": "what a run has made has the label " + plan.RunLabel + ", for virtctl",
+	"kubevirt": "the objects of a run have the label " + plan.RunLabel + ", by which virtctl can select them",
 }
 
 // otherWork records a job's fields that do not create objects, with their lines, and reports
@@ -214,7 +214,7 @@ func (o *object) text(r *strict.Reader, l *plan.Load, j *job, from Options) (nam
 
 func open(of, name string, read func(string) ([]byte, error)) (string, []byte, error) {
 	if strings.Contains(name, "://") {
-		return "", nil, fmt.Errorf("%s: templates are read from files only; save it next to %s", name, of)
+		return "", nil, fmt.Errorf("%s: templates can only be read from files; save the template next to %s", name, of)
 	}
 	text, err := read(filepath.Clean(name))
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {

@@ -128,7 +128,7 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 		o.UUID = plan.NewUUID()
 	}
 	if !labelForm.MatchString(o.UUID) {
-		return nil, fmt.Errorf("--uuid %s: not a label value; want at most 63 letters, digits, -, _ and .", o.UUID)
+		return nil, fmt.Errorf("--uuid %s: not a valid label value; want at most 63 letters, digits, -, _ and .", o.UUID)
 	}
 	text, err := o.expand(name, text)
 	if err != nil {
@@ -153,7 +153,7 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	l := &plan.Load{Schema: plan.Schema, File: name, Format: "kube-burner", UUID: o.UUID, ReadAt: time.Now().UTC()}
 	unused(r, l, "", c.MetricsEndpoints, "metricsEndpoints")
 	if len(c.Jobs) == 0 {
-		return nil, fmt.Errorf("%s: no jobs", name)
+		return nil, fmt.Errorf("%s contains no jobs", name)
 	}
 	jobs, named := strict.Get(docs[0], "jobs"), map[string]string{}
 	for i := range c.Jobs {
@@ -164,7 +164,7 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 		if j := &c.Jobs[i]; named[j.Name] != "" && j.Name != "" {
 			r.FaultAt(j.At, "job %s: duplicate name; the other job is at %s", j.Name, named[j.Name])
 		} else if named[j.Name] = j.At; j.Name != "" && !nameForm.MatchString(j.Name) {
-			r.FaultAt(j.At, "job %q: the name becomes a label: want lowercase letters, digits, - and ., 63 at most", j.Name)
+			r.FaultAt(j.At, "job %q: the name is used as a label; want at most 63 lowercase letters, digits, - and .", j.Name)
 		}
 		if otherWork(r, burnerItem(jobs, i), &c.Jobs[i]) {
 			continue // its fields are for that type
@@ -221,10 +221,10 @@ func common(r *strict.Reader, l *plan.Load, j *job) plan.Stage {
 		unread(l, r.At(j.Hooks), j.Name, "hooks", "its hooks are not run")
 	}
 	if filled(j.Watchers) {
-		unread(l, r.At(j.Watchers), j.Name, "watchers", "nothing watches while it runs")
+		unread(l, r.At(j.Watchers), j.Name, "watchers", "its watchers are not run")
 	}
 	if j.QPS == 0 {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps; using %d/s, as kube-burner", j.At, j.Name, defaultQPS))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s has no qps; using kube-burner's default of %d/s", j.At, j.Name, defaultQPS))
 		j.QPS = defaultQPS
 	}
 	if j.Burst > 1 && float64(j.Burst) > j.QPS {
@@ -254,13 +254,13 @@ func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
 		j.PreLoadPeriod, "preLoadPeriod", j.PreLoadNodeLabels, "preLoadNodeLabels", j.BeforeCleanup, "beforeCleanup",
 		j.ChurnCycles, "churnCycles", j.ChurnDuration, "churnDuration", j.ChurnPercent, "churnPercent", j.ChurnDelay, "churnDelay", j.ChurnDeletionPolicy, "churnDeletionStrategy")
 	if filled(j.WaitFor) {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: waitFor (kube-burner 1) ignored; waits for all kinds that become ready, as version 2", r.At(j.WaitFor), j.Name))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: job %s: waitFor (kube-burner 1) ignored; as in kube-burner 2, fettle waits for all kinds that become ready", r.At(j.WaitFor), j.Name))
 	}
 	if j.Name == "" {
-		r.FaultAt(j.At, "job %s: it has no name", j.Name)
+		r.FaultAt(j.At, "a job has no name")
 	}
 	if len(j.Objects) == 0 {
-		r.FaultAt(j.At, "job %s: it has no objects", j.Name)
+		r.FaultAt(j.At, "job %s has no objects", j.Name)
 	}
 	s.Labels, s.Annotations = j.NamespaceLabels.Map(), j.NamespaceAnnotations.Map()
 	// A missing namespace is an error only if an object needs one; the plan finds that.
@@ -282,7 +282,7 @@ func readJob(r *strict.Reader, l *plan.Load, j *job, o Options) {
 func readObject(r *strict.Reader, l *plan.Load, j *job, s *plan.Stage, o *object, from Options) {
 	unused(r, l, "job "+j.Name+": ", o.KubeVirtOp, "kubeVirtOp")
 	if filled(o.WaitOptions) && (o.Wait == nil || *o.Wait) {
-		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "waitOptions are ignored: waits until the kind is ready")
+		unread(l, r.At(o.WaitOptions), j.Name, "waitOptions", "fettle ignores its conditions and waits until the objects are ready")
 	}
 	if given(o.Group, "id") || given(o.Group, "gc") {
 		r.Fault(o.Group, "job %s: group is not supported, objects are created in order; remove it, or use one job per group", j.Name)
@@ -303,7 +303,7 @@ func readObject(r *strict.Reader, l *plan.Load, j *job, s *plan.Stage, o *object
 		g.Count = *o.Replicas
 	}
 	if g.Count == 0 {
-		l.Notes = append(l.Notes, fmt.Sprintf("%s: no replicas; nothing created", o.At))
+		l.Notes = append(l.Notes, fmt.Sprintf("%s: replicas is 0 or missing; no objects are created", o.At))
 		return
 	}
 	s.Groups = append(s.Groups, g)

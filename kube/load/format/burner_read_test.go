@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 
 func TestBurnerMistakes(t *testing.T) {
 	for text, want := range map[string]string{
-		"jobs: []": ": no jobs",
+		"jobs: []": " contains no jobs",
 		"jobs: [{name: a, namespace: n, churnConfig: {cycles: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                         ": churn is not supported; remove it, and use kubectl fettle load undo and run instead",
 		"jobs: [{name: a, namespace: n, incrementalLoad: {startIterations: 2}, objects: [{objectTemplate: t/pod.yml}]}]":                                                                            ": incrementalLoad is not supported; remove it, and use podWait: true with waitWhenFinished: false and jobIterationDelay, or one job per step with its own namespace",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml, group: {id: 1}}]}]":                                                                                                   ": group is not supported, objects are created in order; remove it, or use one job per group",
@@ -123,8 +123,8 @@ func TestBurnerMistakes(t *testing.T) {
 		"{global: {measurements: [{name: podLatency, thresholds: [{conditionType: Ready, metric: P98, threshold: 2s}]}]}, jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]}": "want P50, P95, P99, Max or Avg",
 		"jobs: [{name: a, namespace: n, churn: true, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                      ": churn is not supported; remove it, and use kubectl fettle load undo and run instead",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: no.yml}]}]":                                                                                                                      "no.yml not found in the working directory or next to dir/c.yml",
-		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":                                                                                                               "templates are read from files only",
-		"jobs: [{name: A_b, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                                 "want lowercase letters, digits, - and .",
+		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: 'https://x/y'}]}]":                                                                                                               "templates can only be read from files",
+		"jobs: [{name: A_b, namespace: n, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                                 "want at most 63 lowercase letters, digits, - and .",
 		"jobs: [{name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}]}, {name: a, namespace: m, objects: [{objectTemplate: t/pod.yml}]}]":                                                  "duplicate name; the other job is at dir/c.yml:1",
 		"jobs: [{name: a, namespace: n, iterations: 3, objects: []}]":                                                                                                                               `unknown field "iterations"`,
 		"jobs: [{name: a, namespace: n, qps: -1, objects: [{objectTemplate: t/pod.yml}]}]":                                                                                                          "want a number of 0 or more",
@@ -146,10 +146,10 @@ func TestOtherWork(t *testing.T) {
 		head + "- name: b\n  jobType: delete\n  objects: [{kind: Pod}]\n":                                                                                                                      "dir/c.yml:7: job b: an object has no labelSelector",
 		head + "- name: b\n  jobType: delete\n  objects: [{labelSelector: {a: b}}]\n":                                                                                                          "dir/c.yml:7: job b: an object has no kind",
 		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: json}]\n":                                                                               `patchType: want application/json-patch+json`,
-		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/apply-patch+yaml, objectTemplate: t/patch.json}]\n":                         "a template of JSON is for",
-		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/json-patch+json, objectTemplate: t/patch.yml}]\n":                           "a template of JSON is for",
+		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/apply-patch+yaml, objectTemplate: t/patch.json}]\n":                         "a JSON template needs one of the patchTypes",
+		head + "- name: b\n  jobType: patch\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/json-patch+json, objectTemplate: t/patch.yml}]\n":                           "a YAML template needs one of",
 		head + "- name: b\n  jobType: patch\n  executionMode: serial\n  objects: [{kind: Pod, labelSelector: {a: b}, patchType: application/merge-patch+json, objectTemplate: t/patch.yml}]\n": `executionMode: want parallel or sequential, found "serial"`,
-		head + "- name: b\n  jobType: kubevirt\n  objects: [{kubeVirtOp: start}]\n":                                                                                                            "dir/c.yml:6: job b: jobType kubevirt is not supported (only create, patch, delete and read); remove the job: what a run has made has the label fettle.dev/load-run, for virtctl",
+		head + "- name: b\n  jobType: kubevirt\n  objects: [{kubeVirtOp: start}]\n":                                                                                                            "dir/c.yml:6: job b: jobType kubevirt is not supported (only create, patch, delete and read); remove the job: the objects of a run have the label fettle.dev/load-run, by which virtctl can select them",
 		head + "  jobType: creat\n":                               `dir/c.yml:5: job a: jobType: want create, patch, delete or read, found "creat" (did you mean "create"?)`,
 		head + "  churn: true\n  churnCycles: 2\n":                "dir/c.yml:5: job a: churn" + churn,
 		head + "  churnConfig:\n    percent: 10\n    cycles: 2\n": "dir/c.yml:7: job a: churnConfig.cycles" + churn,

@@ -149,8 +149,8 @@ func TestFieldsThatDoNothing(t *testing.T) {
 	}
 	l, err := ReadClusterLoader("test.yaml", project("pods: [{num: 1, basename: a, file: pod.json, image: i}], templates: [{num: 1, basename: b, image: i, file: t.json}]}"), files)
 	want := []string{
-		"test.yaml:3: basename of a template is not used: names and images are those of t.json", "test.yaml:3: image of a template is not used: names and images are those of t.json",
-		"test.yaml:3: image is not used: those of pod.json hold",
+		"test.yaml:3: basename of a template is ignored; names and images come from t.json", "test.yaml:3: image of a template is ignored; names and images come from t.json",
+		"test.yaml:3: image is ignored; the images come from pod.json",
 	}
 	if err != nil {
 		t.Fatal(err)

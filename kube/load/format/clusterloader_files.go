@@ -105,11 +105,11 @@ func (r *reading) template(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 	}
 	for _, x := range []struct{ field, value string }{{"basename", it.BaseName}, {"image", it.Image}} {
 		if x.value != "" {
-			r.note(it.At, "%s of a template is not used: names and images are those of %s", x.field, name)
+			r.note(it.At, "%s of a template is ignored; names and images come from %s", x.field, name)
 		}
 	}
 	if !t.Has(identifier) && it.Num > 1 {
-		r.note(it.At, "%s has no parameter %s, the number of each", name, identifier)
+		r.note(it.At, "%s has no parameter %s, which would number the copies", name, identifier)
 	}
 	doc, err := r.document(name, text)
 	if err != nil {

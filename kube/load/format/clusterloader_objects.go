@@ -23,7 +23,7 @@ func (r *reading) pods(s *plan.Stage, list []clusterloaderItem, pace *plan.Pace)
 			return
 		}
 		if list = list[1:]; total != 100 {
-			r.note(at, "total: %d pods, of which num is the percentage, as the earlier loader has it", total)
+			r.note(at, "total is %d pods; as in the earlier loader, num is a percentage of total", total)
 		}
 		for i := range list {
 			list[i].Num = int(int64(min(list[i].Num, plan.MaxObjects)) * int64(total) / 100)
@@ -63,7 +63,7 @@ func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 		}
 		g.File = name
 		if it.Image != "" {
-			r.note(it.At, "image is not used: those of %s hold", name)
+			r.note(it.At, "image is ignored; the images come from %s", name)
 		}
 		doc, err := r.document(name, text)
 		if err == nil {
@@ -117,7 +117,7 @@ func (r *reading) pod(s *plan.Stage, it *clusterloaderItem, p *plan.Pace) {
 func podOf(text []byte) (map[string]any, error) {
 	var o map[string]any
 	if err := json.Unmarshal(text, &o); err != nil {
-		return nil, fmt.Errorf("want a pod, found %w", err)
+		return nil, fmt.Errorf("cannot read the file as a pod: %w", err)
 	}
 	if _, spec := o["containers"].([]any); spec && o["kind"] == nil {
 		return map[string]any{"spec": o}, nil

@@ -175,13 +175,13 @@ func (r *reading) whole(c *clusterloaderConfig) {
 		case t.Name == "":
 			r.FaultAt(t.At, "a tuning set has no name")
 		case old != nil:
-			r.FaultAt(t.At, "the tuning set %q is at %s already", t.Name, old.At)
+			r.FaultAt(t.At, "tuning set %q is already defined at %s", t.Name, old.At)
 		default:
 			r.tuned[t.Name] = t
 		}
 	}
 	if len(c.Projects) == 0 {
-		r.FaultAt(c.At, "there are no projects")
+		r.FaultAt(c.At, "ClusterLoader has no projects")
 	}
 	for i := range c.Projects {
 		r.project(&c.Projects[i], c.IfExists)
@@ -218,7 +218,7 @@ func (r *reading) project(p *project, ifExists string) {
 	case p.BaseName == "":
 		r.FaultAt(p.At, "a project has no basename")
 	case old != "":
-		r.FaultAt(p.At, "the basename %q is that of the project at %s already", p.BaseName, old)
+		r.FaultAt(p.At, "basename %q is already used by the project at %s", p.BaseName, old)
 	case len(p.BaseName) > maxBase:
 		r.FaultAt(p.At, "basename: %q has %d characters, at most %d allowed, because a number is appended", p.BaseName, len(p.BaseName), maxBase)
 	case !validBase(p.BaseName):

@@ -140,7 +140,7 @@ ClusterLoader:
 	if l.Sync == nil || l.Sync.Port != 9090 || l.Sync.Timeout != defaultTimeout {
 		t.Errorf("%+v", l.Sync)
 	}
-	if len(l.Notes) != 2 || !strings.Contains(l.Notes[0], "NOT_THERE has no value") || !strings.Contains(l.Notes[1], "image is not used: those of pod.json hold") {
+	if len(l.Notes) != 2 || !strings.Contains(l.Notes[0], "NOT_THERE has no value") || !strings.Contains(l.Notes[1], "image is ignored; the images come from pod.json") {
 		t.Errorf("%q", l.Notes)
 	}
 }
@@ -168,10 +168,10 @@ func TestClusterLoaderMistakes(t *testing.T) {
 	project := func(more string) string { return "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n" + more }
 	for text, want := range map[string]string{
 		"":                                   "want one document",
-		"a: 1":                               `test.yaml:1: unknown field "a": there are provider, ClusterLoader`,
+		"a: 1":                               `test.yaml:1: unknown field "a": known fields are provider, ClusterLoader`,
 		"provider: local":                    "has no top-level key ClusterLoader",
 		"ClusterLoader: {project: []}":       `test.yaml:1: ClusterLoader: unknown field "project" (did you mean "projects"?)`,
-		"ClusterLoader: {projects: []}":      "test.yaml:1: there are no projects",
+		"ClusterLoader: {projects: []}":      "test.yaml:1: ClusterLoader has no projects",
 		project("    ifexists: remove"):      `test.yaml:5: ClusterLoader.projects[0].ifexists: want reuse or delete or fail, found "remove"`,
 		project("    tuning: x"):             `unknown tuning set "x"`,
 		project("    num: 2"):                `"num" is given twice`,
@@ -186,9 +186,9 @@ func TestClusterLoaderMistakes(t *testing.T) {
 		project("    pods: [{num: 1, basename: a, file: list.yaml}]"):                        "test.yaml:5: list.yaml:1: want an object with its apiVersion and kind, found a list",
 		project("    pods: [{num: 1, basename: a, file: text.yaml}]"):                        `test.yaml:5: text.yaml:1: want an object with its apiVersion and kind, found "hello"`,
 		project("    pods: [{num: 1, basename: a, file: old.yaml}]"):                         "test.yaml:5: old.yaml: want a Pod of v1, found Pod of v2",
-		project("    rate: 5/s"):                                                             `test.yaml:5: ClusterLoader.projects[0]: unknown field "rate": it belongs below ClusterLoader`,
-		project("    stepsize: 5"):                                                           `test.yaml:5: ClusterLoader.projects[0]: unknown field "stepsize": it belongs below ClusterLoader.tuningsets[].pods.stepping, or below ClusterLoader.tuningsets[].templates.stepping`,
-		"rate: 5/s\nClusterLoader: {projects: [{num: 1, basename: p}]}":                      `test.yaml:1: unknown field "rate": it belongs below ClusterLoader`,
+		project("    rate: 5/s"):                                                             `test.yaml:5: ClusterLoader.projects[0]: unknown field "rate": this field belongs below ClusterLoader`,
+		project("    stepsize: 5"):                                                           `test.yaml:5: ClusterLoader.projects[0]: unknown field "stepsize": this field belongs below ClusterLoader.tuningsets[].pods.stepping, or below ClusterLoader.tuningsets[].templates.stepping`,
+		"rate: 5/s\nClusterLoader: {projects: [{num: 1, basename: p}]}":                      `test.yaml:1: unknown field "rate": this field belongs below ClusterLoader`,
 		project("    pods: [{num: 1, basename: a, file: t.json}]"):                           "want a Pod of v1, found Template of v1",
 		project("    pods: [{num: 1, basename: a, file: pod.json, parameters: {OTHER: 1}}]"): "has no environment variable OTHER, only MODE",
 		project("    configmaps: {a: }"):                                                     "ConfigMap a has no file",
@@ -196,13 +196,13 @@ func TestClusterLoaderMistakes(t *testing.T) {
 		project("  tuningsets: [{name: a, pods: {stepping: {stepsize: 1, pause: soon}}}]"):   "want a whole number (of s), or a time with its unit",
 		project("  tuningsets: [{name: a, pods: {stepping: {pause: 1}}}]\n"):                 "stepping has no stepsize",
 		project("  tuningsets: [{name: a, pods: {rate_limit: {delay: -1}}}]"):                "want a whole number (of ms)",
-		project("  tuningsets: [{name: a}, {name: a}]"):                                      `the tuning set "a" is at test.yaml:5 already`,
-		project("  sync: {running: true, timeout: 5}"):                                       "want a time with its unit, as 250ms, 10s, 2m",
+		project("  tuningsets: [{name: a}, {name: a}]"):                                      `tuning set "a" is already defined at test.yaml:5`,
+		project("  sync: {running: true, timeout: 5}"):                                       "want a time with its unit, such as 250ms, 10s or 2m",
 		project("  inflight: 100000000"):                                                     "test.yaml:2: inflight: want 1 to 5000, found 100000000",
 		"ClusterLoader: {projects: [{num: 1, basename: " + strings.Repeat("a", 62) + "}]}":   "has 62 characters, at most 58 allowed",
 		project("    pods: [{num: 1, basename: " + strings.Repeat("a", 62) + ", image: x}]"): "has 62 characters, at most 58 allowed",
 		project("  rate: fast"):                                                              "want a rate such as",
-		"ClusterLoader: {projects: [{num: 1, basename: a}, {num: 1, basename: a}]}":          `the basename "a" is that of the project at test.yaml:1 already`,
+		"ClusterLoader: {projects: [{num: 1, basename: a}, {num: 1, basename: a}]}":          `basename "a" is already used by the project at test.yaml:1`,
 		"ClusterLoader: {projects: [{num: 1, basename: Big}]}":                               `"Big" cannot begin a namespace name`,
 		"ClusterLoader: [": "test.yaml:1:",
 	} {

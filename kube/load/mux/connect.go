@@ -68,7 +68,7 @@ func proxy(config *rest.Config, base *url.URL) (bool, error) {
 	}
 	by, err := ask(&http.Request{Method: http.MethodGet, URL: base, Header: http.Header{}})
 	if err != nil {
-		return false, fmt.Errorf("the proxy: %w", err)
+		return false, fmt.Errorf("cannot determine the proxy: %w", err)
 	}
 	return by != nil, nil
 }

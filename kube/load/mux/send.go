@@ -80,7 +80,7 @@ func (c *conn) send(ctx context.Context, req *http.Request, s *stream) error {
 		chunk := c.chunk[:n]
 		if _, err := io.ReadFull(req.Body, chunk); err != nil {
 			c.reset(s, http2.ErrCodeCancel)
-			return fmt.Errorf("the body of a request: %w", err)
+			return fmt.Errorf("cannot read the body of a request: %w", err)
 		}
 		left -= int64(n)
 		if err := c.fr.WriteData(s.id, left == 0, chunk); err != nil {

@@ -204,7 +204,7 @@ func (p *Plan) matching(a *Action) ([]int32, error) {
 	switch {
 	case len(all) > 0:
 	case a.Gone > 0 && known:
-		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load creates no %s with %s; nothing deleted, only waiting for those of controllers to go%s", a.At, a.Kind, Selected(a.Labels), renamed(a.Labels)))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s: delete: the load creates no %s with %s; nothing is deleted; the job only waits until objects of controllers with these labels are gone%s", a.At, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	default:
 		p.Notes = append(p.Notes, fmt.Sprintf("%s: %s: the load creates no %s with %s; nothing done, because other clients' objects are never touched%s", a.At, a.Do, a.Kind, Selected(a.Labels), renamed(a.Labels)))
 	}

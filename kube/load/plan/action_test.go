@@ -66,7 +66,7 @@ func TestActions(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if len(p.Notes) != 2 || !strings.Contains(p.Notes[0], "; nothing deleted, only waiting for those of controllers to go") || !strings.Contains(p.Notes[1], "nothing done, because other clients' objects are never touched") {
+	if len(p.Notes) != 2 || !strings.Contains(p.Notes[0], "; nothing is deleted; the job only waits until objects of controllers with these labels are gone") || !strings.Contains(p.Notes[1], "nothing done, because other clients' objects are never touched") {
 		t.Errorf("%q", p.Notes)
 	}
 	body, media, err := p.Patch(2, "uid-9")

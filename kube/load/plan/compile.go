@@ -231,7 +231,7 @@ func (c *compiler) body(o map[string]any, labels map[string]string, number strin
 		o["apiVersion"] = group
 	}
 	if kind == "" || version == "" {
-		return body{}, errors.New("no apiVersion or no kind")
+		return body{}, errors.New("apiVersion or kind missing")
 	}
 	meta := metadata(o)
 	name, _ := meta["name"].(string)

@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 	for want, g := range map[string]Group{
 		"would be created twice (also by f:2); use ${IDENTIFIER} in the name": {Count: 2, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","objects":[{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"}}]}`)},
 		"has no metadata.name":            {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"m"}}`)},
-		"no apiVersion or no kind":        {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","metadata":{"name":"m"}}`)},
+		"apiVersion or kind missing":      {Count: 1, Manifest: json.RawMessage(`{"kind":"ConfigMap","metadata":{"name":"m"}}`)},
 		"function \"lookup\" not defined": {Count: 1, Text: "{{lookup 1}}"},
 		`map has no entry for key "nothing": add nothing to the object's inputVars (nothing: VALUE), or set defaultMissingKeysWithZero: true in its job`: {Count: 1, Text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{.nothing}}'}"},
 	} {

@@ -46,7 +46,7 @@ func (c *Cluster) Sees(what string) bool {
 func (c *Cluster) blind() []string {
 	var all []string
 	for _, n := range c.NotSeen {
-		text := "how many " + n.What + " exist is unknown, so only those of the load are judged: "
+		text := "unknown how many " + n.What + " exist, so only those of the load are compared with the maximums: "
 		if n.What == "nodes" {
 			text = "cannot list the nodes; pod capacity, pods_per_node and pods of daemon sets are not judged: "
 		}
@@ -68,9 +68,9 @@ func (c *Cluster) Quota() (bytes int64, source string) {
 	case c != nil && c.EtcdQuotaBytes != 0:
 		return c.EtcdQuotaBytes, c.EtcdQuotaSource
 	case c != nil && c.OpenShift != "":
-		return 8 << 30, "OpenShift Etcd (operator.openshift.io/v1), backendQuotaGiB where nothing is said"
+		return 8 << 30, "OpenShift Etcd (operator.openshift.io/v1), default of backendQuotaGiB"
 	}
-	return DefaultQuota, "etcd --quota-backend-bytes where nothing is said"
+	return DefaultQuota, "default of etcd --quota-backend-bytes"
 }
 
 // Tally is a plan's totals compared with the cluster's tested maximums.
@@ -246,13 +246,13 @@ func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (in
 	}
 	e, err := sizing.Of(figures, table, version)
 	if err != nil {
-		return nil, "", "", fmt.Errorf("the maximums of %s: %w", of, err)
+		return nil, "", "", fmt.Errorf("cannot determine the maximums of %s: %w", of, err)
 	}
 	newest, newer, err := sizing.KnownVersion(figures, "openshift-releases", version)
 	switch {
 	case version == "" || version == e.From || strings.HasPrefix(version, e.From+"."):
 	case err == nil && newer:
-		by = of + " is newer than all known versions: judged by the maximums of " + newest
+		by = of + " is newer than all known versions; its maximums are taken from " + newest
 	default:
 		by = of + " is judged by the maximums of " + e.Words()
 	}

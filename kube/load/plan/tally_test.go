@@ -76,7 +76,7 @@ func TestNotSeen(t *testing.T) {
 	if want := []string{"pods", "namespaces", "pods_per_namespace", "bytes in etcd"}; !slices.Equal(judged, want) || x.PodsPerNode != 0 {
 		t.Errorf("judged %q, want %q", judged, want)
 	}
-	if len(x.Notes) != 3 || x.Notes[0] != "before" || !strings.HasSuffix(x.Notes[1], "pods_per_node and pods of daemon sets are not judged: not you") || !strings.HasPrefix(x.Notes[2], "how many pods exist is unknown") {
+	if len(x.Notes) != 3 || x.Notes[0] != "before" || !strings.HasSuffix(x.Notes[1], "pods_per_node and pods of daemon sets are not judged: not you") || !strings.HasPrefix(x.Notes[2], "unknown how many pods exist") {
 		t.Errorf("%q", x.Notes)
 	}
 }

@@ -80,7 +80,7 @@ func ParseObject(file string, text []byte) (*ObjectTemplate, error) {
 		case p.Generate != "" && p.Generate != "expression":
 			return nil, fmt.Errorf("%s: parameter %s: generate: want expression, found %q", where, p.Name, p.Generate)
 		case p.Generate == "" && p.From != "":
-			return nil, fmt.Errorf("%s: parameter %s: from without generate: expression", where, p.Name)
+			return nil, fmt.Errorf("%s: parameter %s: from is only valid with generate: expression", where, p.Name)
 		}
 		if p.Generate != "" {
 			if _, err := parseExpression(p.From); err != nil {

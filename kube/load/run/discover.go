@@ -119,7 +119,7 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 	case cluster.IsStatus(err, http.StatusForbidden):
 		c.NotSeen = append(c.NotSeen, plan.NotSeen{What: "nodes", Why: err.Error()})
 	case err != nil:
-		return nil, fmt.Errorf("the nodes: %w", err)
+		return nil, fmt.Errorf("cannot list the nodes: %w", err)
 	}
 	for _, n := range nodes.Items {
 		if n.Spec.Unschedulable {

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrBrake means that the run was ended because the cluster is overloaded.
-var ErrBrake = errors.New("the brake")
+var ErrBrake = errors.New("the brake has ended the run")
 
 // QuotaShare is the used part of etcd's quota, from 0 to 1, at which the brake ends a run.
 const QuotaShare = 0.8
@@ -171,7 +171,7 @@ func (b *Brake) lookAtEtcd(ctx context.Context, l *looking) {
 		}
 		switch {
 		case x.slow >= 2:
-			b.act("etcd (%s): p99 of writing its log to the disk is %s s > %s s, for %s", m.Name, unit.Digits(since.FsyncP99S), unit.Digits(fsyncLimitS), 2*brakeEvery)
+			b.act("etcd (%s): p99 of writing etcd's log to the disk is %s s > %s s, for %s", m.Name, unit.Digits(since.FsyncP99S), unit.Digits(fsyncLimitS), 2*brakeEvery)
 		case !now.leader:
 			b.act("etcd (%s) has no leader", m.Name)
 		case since.LeaderChanges > 0:

@@ -80,7 +80,7 @@ func TestObserveBrake(t *testing.T) {
 		"rejected 60 of 200 requests":      func(b *Brake, _ *looking, _ *observeServer) { b.Throttled.Store(60); b.Answered.Store(140) },
 		"API server calls to etcd: p99 is": func(_ *Brake, l *looking, s *observeServer) { l.slow = 1; s.slow = 900 },
 		"etcd's database has":              func(b *Brake, l *looking, _ *observeServer) { b.QuotaBytes = 1_300_000; l.members[0].last.quota = 0 },
-		"p99 of writing its log to the disk is 1.99 s > ": func(_ *Brake, l *looking, s *observeServer) { l.members[0].slow = 1; s.etcd.slow = 900 },
+		"p99 of writing etcd's log to the disk is 1.99 s > ": func(_ *Brake, l *looking, s *observeServer) { l.members[0].slow = 1; s.etcd.slow = 900 },
 		"has no leader":             func(_ *Brake, _ *looking, s *observeServer) { s.etcd.lost = true },
 		"has chosen another leader": func(_ *Brake, _ *looking, s *observeServer) { s.etcd.changes = 1 },
 		"has 90 MiB, more than 80 % of its quota of 100 MiB": func(b *Brake, _ *looking, s *observeServer) { s.etcd.mib = 90; b.QuotaBytes = 1 },

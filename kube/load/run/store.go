@@ -133,7 +133,7 @@ func (s Store) Open(id string) (*StoredRun, *Journal, *State, error) {
 // Load reads a run, without its journal.
 func (s Store) Load(id string) (*StoredRun, error) {
 	if id == "" || id != filepath.Base(id) || id == "." || id == ".." {
-		return nil, fmt.Errorf("%q is not the name of a run", id)
+		return nil, fmt.Errorf("%q is not a valid run name", id)
 	}
 	text, err := s.text(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -223,7 +223,7 @@ func (s Store) Remove(id string) error {
 		return err
 	}
 	if state.Phase != Undone {
-		return errors.Join(fmt.Errorf("the run %s has not been undone", id), j.Close())
+		return errors.Join(fmt.Errorf("run %s is not undone", id), j.Close())
 	}
 	return errors.Join(os.RemoveAll(filepath.Join(s.Dir, r.ID)), j.Close())
 }

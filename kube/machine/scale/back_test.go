@@ -34,7 +34,7 @@ func TestDownTakesBackFirst(t *testing.T) {
 		t.Errorf("%s: %v", got, p.Steps[0].Remove)
 	}
 	s := p.Steps[0]
-	if s.Evictions != 0 || s.AtLeastS != 0 || s.TimeoutS != 600 || s.Until != "the machines are gone; if not, stop here" || s.Remediation[0] != "all: 40 % of 9 machines is 3 (3.6 rounded down); 1 is unhealthy: remediation is open" {
+	if s.Evictions != 0 || s.AtLeastS != 0 || s.TimeoutS != 600 || s.Until != "the machines are gone; if not, stop here" || s.Remediation[0] != "all: 40 % of 9 machines is 3 (3.6 rounded down); 1 is unhealthy: remediation is allowed" {
 		t.Errorf("%+v", s)
 	}
 	if !strings.Contains(p.Notes[0], "step 1: no node, so no pods to move: set-b-02") {
@@ -42,7 +42,7 @@ func TestDownTakesBackFirst(t *testing.T) {
 	}
 	in.Patience = time.Minute
 	p = plan(t, in, 7)
-	if got := outline(p); got != "b 3-2, a 6-5" || p.Steps[1].TimeoutS != 120 || p.Steps[1].Remediation[0] != "all: 40 % of 8 machines is 3 (3.2 rounded down); 1 is unhealthy: remediation is open" {
+	if got := outline(p); got != "b 3-2, a 6-5" || p.Steps[1].TimeoutS != 120 || p.Steps[1].Remediation[0] != "all: 40 % of 8 machines is 3 (3.2 rounded down); 1 is unhealthy: remediation is allowed" {
 		t.Errorf("%s: %+v", got, p.Steps)
 	}
 }
@@ -124,7 +124,7 @@ func TestNoMachineObjects(t *testing.T) {
 	if _, err := Roll(in); !errors.Is(err, ErrNoMachines) {
 		t.Error(err)
 	}
-	if p := plan(t, in, 5); outline(p) != "b 1-2" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set set-a: want 3 machines, has 0; waiting for the others first") {
+	if p := plan(t, in, 5); outline(p) != "b 1-2" || !strings.Contains(strings.Join(p.Notes, "\n"), "machine set set-a: want 3 machines, has 0; first waiting for the missing machines") {
 		t.Errorf("%+v", p)
 	}
 	in.Sets[0].Status.ObservedGeneration, in.Sets[1].Status.ObservedGeneration = 2, 1

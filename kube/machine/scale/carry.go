@@ -137,7 +137,7 @@ var (
 	// ErrBegun means that a rollout has started and is incomplete.
 	ErrBegun = errors.New("a roll is not finished")
 	// ErrLeft means that the run could not revert a temporary change.
-	ErrLeft = errors.New("it could not be restored")
+	ErrLeft = errors.New("could not be removed")
 )
 
 // Plan returns the remaining steps from the present state.

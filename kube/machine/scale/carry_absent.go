@@ -88,7 +88,7 @@ func absent(in *Input, m *machine.Machine, within string) Absent {
 	case m.Node() == "":
 		a.Why += fmt.Sprintf("has no node%s (phase %s)", within, cmp.Or(m.Phase(), "unknown"))
 	case n == nil:
-		a.Why += "is to be node " + m.Node() + ", which there is not"
+		a.Why += "has the node " + m.Node() + ", which does not exist"
 	default:
 		a.Why += "has joined, and its node " + n.Name + " is not Ready"
 	}
@@ -118,7 +118,7 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 		if joined >= want {
 			continue
 		}
-		counts = append(counts, fmt.Sprintf("of machine set %s %d of %d new machines have joined and are Ready", x.Set, joined, want))
+		counts = append(counts, fmt.Sprintf("machine set %s: %d of %d new machines have joined and are Ready", x.Set, joined, want))
 		n.Machines = append(n.Machines, absents...)
 		if unmade := want - joined - len(absents); unmade > 0 {
 			n.unmade += unmade
@@ -157,7 +157,7 @@ func (r *Run) begun(in *Input) (map[string]Begun, error) {
 		case err != nil:
 			return nil, err
 		case ok && !r.Roll:
-			return nil, fmt.Errorf("%w: machine set %s; finish it with --roll, or drop it: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-", ErrBegun, s.Name, s.Name, s.Namespace, machine.RollAnnotation)
+			return nil, fmt.Errorf("%w: machine set %s; finish it with --roll, or drop its record: kubectl annotate machinesets.machine.openshift.io %s -n %s %s-", ErrBegun, s.Name, s.Name, s.Namespace, machine.RollAnnotation)
 		case ok:
 			all[s.Name] = b
 		}

@@ -47,13 +47,13 @@ func TestMachineThatNeverComes(t *testing.T) {
 	x, began := s.listen(r), s.now
 	err := r.Go(t.Context())
 	var not *NotCome
-	if !errors.As(err, &not) || err.Error() != "after 4m0s: of machine set set-b 0 of 1 new machines have joined and are Ready: machine set-b-07 of machine set set-b has no node (phase unknown)" || not.Back != 6 || not.Machines[0].Name != "set-b-07" {
+	if !errors.As(err, &not) || err.Error() != "after 4m0s: machine set set-b: 0 of 1 new machines have joined and are Ready: machine set-b-07 of machine set set-b has no node (phase unknown)" || not.Back != 6 || not.Machines[0].Name != "set-b-07" {
 		t.Fatalf("%v: %+v", err, not)
 	}
 	if took := s.now.Sub(began); took < 4*time.Minute || took > 5*time.Minute || x.silence(began) > remind+5*time.Second {
 		t.Errorf("it waited %s, and was silent for %s", took, x.silence(began))
 	}
-	if until := "until at most " + began.Add(4*time.Minute).Local().Format(time.TimeOnly) + " (0s of 4m0s): of machine set set-a 0 of 1"; !strings.Contains(x.lines[1], until) || x.at[1] != began {
+	if until := "until at most " + began.Add(4*time.Minute).Local().Format(time.TimeOnly) + " (0s of 4m0s): machine set set-a: 0 of 1"; !strings.Contains(x.lines[1], until) || x.at[1] != began {
 		t.Errorf("%q, want %q", x.lines, until)
 	}
 	// Once more: it is not waited for again.
@@ -184,7 +184,7 @@ func TestInterruptedInEachWait(t *testing.T) {
 			s.make(&s.sets[0], false)
 		}, "machines of machine set set-a that have not joined: 1 (set-a-05 until " + time.Date(2026, 3, 1, 12, 10, 0, 0, time.UTC).Local().Format(time.TimeOnly) + ")", false, "5"},
 		"while they join":   {Goal{Machines: 6}, nil, "0 of 2 new machines", true, "6"},
-		"while they go":     {Goal{Machines: 2}, nil, "still there", true, "2"},
+		"while they go":     {Goal{Machines: 2}, nil, "machines not deleted yet", true, "2"},
 		"while a roll asks": {Goal{Roll: true}, nil, "0 of 3 new machines", true, "7"},
 	} {
 		s := newSim(t, "", 4)
@@ -222,7 +222,7 @@ func TestLeft(t *testing.T) {
 	s.unmovable = func(string) bool { return true }
 	r := s.run(Goal{Machines: 1})
 	r.Cluster = keeping{failing{s}}
-	if err := r.Go(t.Context()); !errors.Is(err, ErrLeft) || !strings.Contains(err.Error(), "the cordon of node node-set-a-02: it could not be restored: not allowed") {
+	if err := r.Go(t.Context()); !errors.Is(err, ErrLeft) || !strings.Contains(err.Error(), "the cordon of node node-set-a-02 could not be removed: not allowed") {
 		t.Error(err)
 	}
 }

@@ -86,11 +86,11 @@ func TestLeaseThatIsNone(t *testing.T) {
 		says   string
 		lawful bool
 	}{
-		"without a time":     {coordination.LeaseSpec{HolderIdentity: &who, LeaseDurationSeconds: &minute}, ErrLease, "is held by host/1 and does not say until when (spec.renewTime, spec.leaseDurationSeconds)", false},
-		"without a duration": {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0)}, ErrLease, "does not say until when", false},
-		"for a year":         {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0), LeaseDurationSeconds: &year}, ErrLease, "says that it is until " + now.Add(365*24*time.Hour).Local().Format(time.DateTime), false},
-		"of tomorrow":        {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(24 * time.Hour), LeaseDurationSeconds: &minute}, ErrLease, "says that it is until", false},
-		"held":               {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0), LeaseDurationSeconds: &minute}, ErrBusy, "by host/1 (it does not say what)", false},
+		"without a time":     {coordination.LeaseSpec{HolderIdentity: &who, LeaseDurationSeconds: &minute}, ErrLease, "is held by host/1 and has no end (spec.renewTime, spec.leaseDurationSeconds)", false},
+		"without a duration": {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0)}, ErrLease, "has no end", false},
+		"for a year":         {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0), LeaseDurationSeconds: &year}, ErrLease, "ends at " + now.Add(365*24*time.Hour).Local().Format(time.DateTime), false},
+		"of tomorrow":        {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(24 * time.Hour), LeaseDurationSeconds: &minute}, ErrLease, "ends at", false},
+		"held":               {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(0), LeaseDurationSeconds: &minute}, ErrBusy, "by host/1 (purpose not recorded)", false},
 		"ended":              {coordination.LeaseSpec{HolderIdentity: &who, RenewTime: at(-time.Hour), LeaseDurationSeconds: &minute}, nil, "", true},
 		"of nobody":          {coordination.LeaseSpec{HolderIdentity: &nobody, LeaseDurationSeconds: &minute}, nil, "", true},
 		"released":           {coordination.LeaseSpec{RenewTime: at(0), LeaseDurationSeconds: &minute}, nil, "", true},
@@ -109,7 +109,7 @@ func TestLeaseThatIsNone(t *testing.T) {
 			continue
 		}
 		for _, err := range []error{err, held} {
-			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrLease) && !strings.Contains(err.Error(), "fleet/fettle-scale is held by host/1") || errors.Is(err, ErrLease) && !strings.Contains(err.Error(), "remove it: kubectl -n fleet delete lease fettle-scale") {
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrLease) && !strings.Contains(err.Error(), "fleet/fettle-scale is held by host/1") || errors.Is(err, ErrLease) && !strings.Contains(err.Error(), "remove the lease: kubectl -n fleet delete lease fettle-scale") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -35,7 +35,7 @@ var (
 	// ErrNotServed means that the cluster does not have the kind of machine sets.
 	ErrNotServed = errors.New("the cluster has no machine sets")
 	// ErrNames means that named sets do not exist, or are named twice.
-	ErrNames = errors.New("machine sets")
+	ErrNames = errors.New("invalid arguments")
 )
 
 func (l *Live) path(kind string) string {
@@ -74,9 +74,9 @@ func (l *Live) Read(ctx context.Context, pods bool) (*Input, error) {
 			for _, s := range sets.Items {
 				all = append(all, s.Name)
 			}
-			there := "it has none"
+			there := "this namespace has no machine sets"
 			if len(all) > 0 {
-				there = "there are " + strings.Join(all, ", ")
+				there = "existing machine sets: " + strings.Join(all, ", ")
 			}
 			return nil, fmt.Errorf("%w: machine set %s not found in %s; %s", ErrNames, name, l.Namespace, there)
 		}
@@ -309,10 +309,10 @@ func busy(l *coordination.Lease) error {
 	}
 	by := *l.Spec.HolderIdentity
 	odd := func(why string) error {
-		return fmt.Errorf("%w: %s/%s is held by %s and %s; if no scale is running, remove it: kubectl -n %s delete lease %s", ErrLease, l.Namespace, l.Name, by, why, l.Namespace, l.Name)
+		return fmt.Errorf("%w: %s/%s is held by %s and %s; if no scaling is running, remove the lease: kubectl -n %s delete lease %s", ErrLease, l.Namespace, l.Name, by, why, l.Namespace, l.Name)
 	}
 	if l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
-		return odd("does not say until when (spec.renewTime, spec.leaseDurationSeconds)")
+		return odd("has no end (spec.renewTime, spec.leaseDurationSeconds)")
 	}
 	until := l.Spec.RenewTime.Add(time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second)
 	left := time.Until(until)
@@ -321,11 +321,11 @@ func busy(l *coordination.Lease) error {
 	case left <= 0:
 		return nil
 	case left > most:
-		return odd("says that it is until " + until.Local().Format(time.DateTime) + ", and a scale's is for " + LeaseTime.String())
+		return odd("ends at " + until.Local().Format(time.DateTime) + ", although leases of a scaling last " + LeaseTime.String())
 	case !ours:
-		what = "it does not say what"
+		what = "purpose not recorded"
 	}
-	return fmt.Errorf("%w, by %s (%s); if it was killed, its lease ends at %s", ErrBusy, by, what, until.Local().Format(time.TimeOnly))
+	return fmt.Errorf("%w, by %s (%s); if that process was killed, its lease ends at %s", ErrBusy, by, what, until.Local().Format(time.TimeOnly))
 }
 
 // most is the maximum remaining time of a valid lease, which allows for differing clocks.

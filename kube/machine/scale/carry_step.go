@@ -86,7 +86,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 		defer cancel()
 		for _, m := range marked {
-			err = left(err, "the mark of machine "+m.Name, r.Mark(back, m, false))
+			err = left(err, "the deletion mark of machine "+m.Name, r.Mark(back, m, false))
 		}
 		for _, name := range shut {
 			err = left(err, "the cordon of node "+name, r.Uncordon(back, name))
@@ -123,7 +123,7 @@ func left(err error, what string, failed error) error {
 	if failed == nil {
 		return err
 	}
-	return errors.Join(err, fmt.Errorf("%s: %w: %w", what, ErrLeft, failed))
+	return errors.Join(err, fmt.Errorf("%s %w: %w", what, ErrLeft, failed))
 }
 
 // gone waits until the machines no longer exist.
@@ -139,7 +139,7 @@ func (r *Run) gone(ctx context.Context, in *Input, leave []*machine.Machine) err
 		if len(there) == 0 {
 			return "", nil
 		}
-		return "still there: " + some(there), nil
+		return "machines not deleted yet: " + some(there), nil
 	})
 	var end *late
 	if errors.As(err, &end) {

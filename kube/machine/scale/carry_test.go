@@ -86,7 +86,7 @@ func TestUpStopsAtTheFirstFailedBatch(t *testing.T) {
 	r := s.run(Goal{Machines: 10})
 	began := s.now
 	err := r.Go(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "of machine set set-b 1 of 2 new machines have joined") || !r.Changed || len(r.Steps) != 0 || s.replicas() != "3 3" {
+	if err == nil || !strings.Contains(err.Error(), "machine set set-b: 1 of 2 new machines have joined") || !r.Changed || len(r.Steps) != 0 || s.replicas() != "3 3" {
 		t.Errorf("%v; replicas %s after %d steps", err, s.replicas(), len(r.Steps))
 	}
 	if took := s.now.Sub(began); took < 10*time.Minute || took > 11*time.Minute {
@@ -297,7 +297,7 @@ func (i *interrupting) Drain(ctx context.Context, _ string, _ time.Duration) err
 func TestRollThatIsNotDone(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.sets[0].Annotations[machine.RollAnnotation] = `{"replicas":2,"machines":["set-a-01"],"machine_set_uid":"uid-set-a"}`
-	if err := s.run(Goal{Machines: 4}).Go(t.Context()); !errors.Is(err, ErrBegun) || !strings.Contains(err.Error(), "; finish it with --roll, or drop it: kubectl annotate machinesets.machine.openshift.io") || s.ops > 0 {
+	if err := s.run(Goal{Machines: 4}).Go(t.Context()); !errors.Is(err, ErrBegun) || !strings.Contains(err.Error(), "; finish it with --roll, or drop its record: kubectl annotate machinesets.machine.openshift.io") || s.ops > 0 {
 		t.Error(err)
 	}
 	p, err := s.run(Goal{Roll: true}).Plan(t.Context())

@@ -194,7 +194,7 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 		}
 		switch allowed := int(b.Status.DisruptionsAllowed); {
 		case allowed == 0:
-			p.block("PodDisruptionBudget %s/%s allows no disruption now, %s to move; the drain waits until it does", b.Namespace, b.Name, have)
+			p.block("PodDisruptionBudget %s/%s allows no disruption now, %s to move; the drain waits until one is allowed", b.Namespace, b.Name, have)
 		case moved[b] > allowed:
 			p.note("PodDisruptionBudget %s/%s allows %s at once, %s to move; the drain waits until replacements are Ready", b.Namespace, b.Name, text.Count(allowed, "disruption"), have)
 		}

@@ -141,13 +141,13 @@ func newPlanner(in Input) (*planner, error) {
 	p.Patience = cmp.Or(in.Patience, DefaultPatience)
 	p.Batch, p.QPS, p.Burst = cmp.Or(in.Batch, MaxBatch), cmp.Or(in.QPS, 5), cmp.Or(in.Burst, 10)
 	if p.Batch < 1 || p.QPS < 1 || p.Burst < 1 {
-		return nil, fmt.Errorf("batch %d, rate %d/s, burst %d: each must be at least 1", p.Batch, p.QPS, p.Burst)
+		return nil, fmt.Errorf("batch %d, eviction rate %d/s, burst %d: each must be at least 1", p.Batch, p.QPS, p.Burst)
 	}
 	if p.Patience < 0 || in.JoinTimeout < 0 {
 		return nil, fmt.Errorf("drain timeout %s, join timeout %s: both must be above 0", p.Patience, in.JoinTimeout)
 	}
 	if len(in.Sets) == 0 {
-		return nil, fmt.Errorf("no machine set given")
+		return nil, fmt.Errorf("name at least one machine set")
 	}
 	for i := range in.Nodes {
 		p.nodes[in.Nodes[i].Name] = &in.Nodes[i]
@@ -261,7 +261,7 @@ func (p *planner) block(format string, args ...any) {
 // MaxMachines, except when scaling down.
 func To(in Input, machines int) (*Plan, error) {
 	if machines < 0 {
-		return nil, fmt.Errorf("%s: want at least 0", internaltext.Count(machines, "machine"))
+		return nil, fmt.Errorf("%s in total: want 0 or more", internaltext.Count(machines, "machine"))
 	}
 	p, err := newPlanner(in)
 	if err != nil {

@@ -106,7 +106,7 @@ func TestUp(t *testing.T) {
 		}
 	}
 	p := plan(t, fleet("40%", 30), 150)
-	if s := p.Steps[0]; s.TimeoutS != 1200 || len(s.Remediation) != 1 || s.Remediation[0] != "all: 40 % of 50 machines is 20; 20 are unhealthy: remediation is open" {
+	if s := p.Steps[0]; s.TimeoutS != 1200 || len(s.Remediation) != 1 || s.Remediation[0] != "all: 40 % of 50 machines is 20; 20 are unhealthy: remediation is allowed" {
 		t.Errorf("%+v", s)
 	}
 	if p := plan(t, fleet("", 3), 4); len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "no MachineHealthCheck covers machine set set-a") || p.Steps[0].TimeoutS != 600 {
@@ -284,7 +284,7 @@ func TestRoll(t *testing.T) {
 		for _, name := range s.Remove {
 			gone[name]++
 		}
-		if len(s.Remediation) != 1 || !strings.HasSuffix(s.Remediation[0], "remediation is open") {
+		if len(s.Remediation) != 1 || !strings.HasSuffix(s.Remediation[0], "remediation is allowed") {
 			t.Errorf("step %d: %q", i, s.Remediation)
 		}
 		if joins := len(s.Remove) == 0; joins != (i%2 == 0) {
@@ -316,7 +316,7 @@ func TestDownSaysRemediation(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	if _, err := To(Input{}, 3); err == nil || !strings.Contains(err.Error(), "no machine set") {
+	if _, err := To(Input{}, 3); err == nil || !strings.Contains(err.Error(), "at least one machine set") {
 		t.Error(err)
 	}
 	in := fleet("", 1)

@@ -15,7 +15,7 @@ import (
 func (p *planner) up(more int) {
 	for _, x := range p.pools {
 		if has := len(x.machines); has < x.replicas {
-			p.note("machine set %s: want %s, has %d; waiting for the others first", x.set.Name, text.Count(x.replicas, "machine"), has)
+			p.note("machine set %s: want %s, has %d; first waiting for the missing machines", x.set.Name, text.Count(x.replicas, "machine"), has)
 		}
 		if !slices.ContainsFunc(p.watched, func(w *watch) bool { return w.covers(x) }) {
 			p.note("no MachineHealthCheck covers machine set %s, so a machine that does not start is not replaced", x.set.Name)

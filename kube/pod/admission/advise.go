@@ -106,12 +106,12 @@ func (p *Prediction) summary() string {
 	}
 	for _, al := range p.Outcomes[0].alignments() {
 		if !al.Preferred {
-			parts = append(parts, "not from NUMA nodes that all of it prefers")
+			parts = append(parts, "but not all from the preferred NUMA nodes")
 			break
 		}
 	}
 	if len(p.Outcomes) > 1 {
-		parts = append(parts, "or others, as the devices fall")
+		parts = append(parts, "or other CPUs, depending on which devices are taken")
 	}
 	return "admitted, " + strings.Join(parts, ", ")
 }
@@ -155,7 +155,7 @@ func (p *Prediction) repair() {
 	in := *p.in
 	in.Pod = pod
 	if then, err := predict(&in); err == nil && then.Verdict.Outcome != Invalid {
-		p.Advice = append(p.Advice, Advice{change.where, change.change, "the API server takes it; here it would be " + then.Verdict.words()})
+		p.Advice = append(p.Advice, Advice{change.where, change.change, "the API server then accepts the pod; on this node it would be " + then.Verdict.words()})
 	}
 }
 
@@ -241,7 +241,7 @@ func (p *Prediction) ownCPUs() {
 	if p.in.Pod.hasPodResources() {
 		of := p.in.Pod.clone()
 		of.Requests, of.Limits = nil, nil
-		if of.qos().Class == Guaranteed && p.try(edit{"pod", "for CPUs of its own: leave spec.resources out, so that those of the containers count", func(in *Input) { in.Pod = of }}) {
+		if of.qos().Class == Guaranteed && p.try(edit{"pod", "for exclusive CPUs: remove spec.resources, so that the containers' resources count", func(in *Input) { in.Pod = of }}) {
 			return
 		}
 	}
@@ -276,6 +276,6 @@ func (p *Prediction) ownCPUs() {
 		}
 	}
 	if len(done) > 0 {
-		p.try(edit{"pod", "for CPUs of its own: " + strings.Join(done, "; "), func(in *Input) { in.Pod = pod }})
+		p.try(edit{"pod", "for exclusive CPUs: " + strings.Join(done, "; "), func(in *Input) { in.Pod = pod }})
 	}
 }

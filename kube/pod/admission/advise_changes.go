@@ -188,7 +188,7 @@ func relabel(in *Input) []edit {
 		edits = append(edits, edit{"node", fmt.Sprintf("kubectl label node %s --overwrite %s", in.Node.name(), strings.Join(missing, " ")), func(in *Input) { in.Place.Labels = labels }})
 	}
 	if !p.selected(&in.Node, &Place{Labels: labels}) {
-		edits = append(edits, edit{"pod", "a required node affinity that fits the node, or none", func(in *Input) { in.Pod.Placement.Affinity = nil }})
+		edits = append(edits, edit{"pod", "change the required node affinity so that it matches the node, or remove it", func(in *Input) { in.Pod.Placement.Affinity = nil }})
 	}
 	return edits
 }

@@ -194,15 +194,15 @@ func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 			perhaps = append(perhaps, name)
 			continue
 		}
-		add(name, "the node has none")
+		add(name, "the node does not have this resource")
 	}
 	switch {
 	case reason == "" && perhaps != nil:
-		return &Verdict{Outcome: Unknown, Message: fmt.Sprintf("the node has no %s, and from Kubernetes %s on a DeviceClass may give it (DRAExtendedResource), which is not looked at: kubectl get deviceclasses -o custom-columns=NAME:.metadata.name,GIVES:.spec.extendedResourceName; else the pod stays Pending", strings.Join(perhaps, " and no "), claimsFit)}
+		return &Verdict{Outcome: Unknown, Message: fmt.Sprintf("the node has no %s, and the pod stays Pending unless a DeviceClass provides it (DRAExtendedResource, from Kubernetes %s on). fettle does not read DeviceClasses; to list them: kubectl get deviceclasses -o custom-columns=NAME:.metadata.name,GIVES:.spec.extendedResourceName", strings.Join(perhaps, " and no "), claimsFit)}
 	case reason == "":
 		return nil
 	}
-	return &Verdict{Outcome: Pending, Reason: reason, Message: "it stays Pending: the scheduler does not choose this node. " + strings.Join(words, "; ")}
+	return &Verdict{Outcome: Pending, Reason: reason, Message: "the pod stays Pending: the scheduler does not choose this node. " + strings.Join(words, "; ")}
 }
 
 func unitText(name string, n int64) string {

@@ -175,7 +175,7 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 		answer.Hints[i].Preferred = h.Nodes.Count() == least || m.options.bySocket && m.socketAligned(h.Nodes, least)
 	}
 	answer.None = len(answer.Hints) == 0
-	answer.Why = fmt.Sprintf("%s requested; free: %s; they would fit on %s of an empty machine", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
+	answer.Why = fmt.Sprintf("%s requested; free: %s; on an empty machine the request would fit on %s", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
 	if !reuse.IsEmpty() {
 		answer.Why += fmt.Sprintf("; an init container had CPUs %s, which are used again", reuse)
 	}
@@ -197,10 +197,10 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it requests %s; with full-pcpus-only that must be a multiple of %d, the threads per core", text.Count(number, "CPU"), perCore)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("the request is %s; with full-pcpus-only it must be a multiple of %d, the threads per core", text.Count(number, "CPU"), perCore)}
 		}
 		if whole := shared.Minus(m.reservedCores).Len(); number > whole {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("it requests %s; with full-pcpus-only only %d are on cores without a reserved CPU", text.Count(number, "CPU"), whole)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("the request is %s, but only %d are on cores without a reserved CPU, as full-pcpus-only requires", text.Count(number, "CPU"), whole)}
 		}
 	}
 	free := m.available(shared).Union(reuse)
@@ -229,5 +229,5 @@ func (m *cpuManager) failed(err error, number int, free unit.CPUSet) error {
 	if errors.Is(err, errLoop) {
 		return err
 	}
-	return &refusal{ReasonUnexpected, fmt.Sprintf("it requests %s, %d are free (%s): %v", text.Count(number, "CPU"), free.Len(), free, err)}
+	return &refusal{ReasonUnexpected, fmt.Sprintf("the request is %s, but %d are free (%s): %v", text.Count(number, "CPU"), free.Len(), free, err)}
 }

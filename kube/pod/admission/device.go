@@ -121,7 +121,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		again := reuse[name].ids()
 		switch {
 		case !d.aligned:
-			a.Any, a.Why = true, "the device plug-in does not say on which NUMA nodes its devices are"
+			a.Any, a.Why = true, "the device plug-in does not report the NUMA nodes of its devices"
 		case len(free)+len(again) < number:
 			a.None, a.Why = true, fmt.Sprintf("%s requested, %d free", text.Count(number, "device"), len(free)+len(again))
 		default:
@@ -130,7 +130,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		out = append(out, a)
 	}
 	if len(out) == 0 {
-		out = append(out, Answer{Provider: deviceProvider, Any: true, Why: "no resource of a device plug-in of the node is asked for"})
+		out = append(out, Answer{Provider: deviceProvider, Any: true, Why: "the request names no resource of the node's device plug-ins"})
 	}
 	return out
 }

@@ -235,15 +235,15 @@ func (p *Prediction) note() {
 			if p.Verdict.Reason == reasonOutOf+name {
 				continue
 			}
-			chooses := "the scheduler does not choose it"
+			chooses := "the scheduler does not choose this node"
 			if p.in.Pod.classMayGive(name) {
-				chooses += " unless a DeviceClass gives it"
+				chooses += " unless a DeviceClass provides the resource"
 			}
-			say("the node has no %s: "+chooses+". The kubelet takes it for a resource of the cluster and does not look: a pod that names the node is started without", name)
+			say("the node has no %s: "+chooses+". The kubelet does not check it, because it may be a resource of the cluster: a pod with spec.nodeName is started without it", name)
 		}
 	}
 	if p.in.asksStrictGroups() && (p.in.Place == nil || p.in.Place.StrictGroups == nil) {
-		say("the pod has supplementalGroupsPolicy Strict; unknown whether the node supports it, else its kubelet rejects the pod (%s)", ReasonGroups)
+		say("the pod has supplementalGroupsPolicy Strict; unknown whether the node supports this policy; if not, the kubelet rejects the pod (%s)", ReasonGroups)
 	}
 	for _, al := range p.Outcomes[0].alignments() {
 		if al.Combinations > slowMerge {

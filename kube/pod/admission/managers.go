@@ -86,7 +86,7 @@ func (a *admission) noMemory() string {
 	case !a.kubelet.memory.static:
 		return "memoryManagerPolicy is None"
 	case a.class != Guaranteed:
-		return "the pod is " + a.class + ", and only the memory of Guaranteed pods is kept on NUMA nodes"
+		return "the pod is " + a.class + ", and the memory manager serves only Guaranteed pods"
 	case a.pod.hasPodResources():
 		return "the pod has resources as a whole (spec.resources), which the memory manager of Kubernetes " + a.pod.Release.orNewest().String() + " leaves alone"
 	}

@@ -209,7 +209,7 @@ func (m *memoryManager) load(st *MemoryState) error {
 	case same == 0:
 		return fmt.Errorf("memory_manager_state does not match this machine and the kubelet's settings (%w)%s", last, remedy)
 	case different > 0:
-		m.chance = fmt.Errorf("with this memory_manager_state the kubelet starts only by chance: a NUMA node is in two groups, and it adds up containers in random order (%w)%s", last, remedy)
+		m.chance = fmt.Errorf("with this memory_manager_state the kubelet starts only by chance: a NUMA node is in two groups, and the kubelet adds up containers in random order (%w)%s", last, remedy)
 	}
 	m.nodes = found
 	return nil
@@ -304,22 +304,22 @@ func (a memoryAccounts) release(b MemoryBlock) {
 // groupsChecked on, a group's free and reserved memory is compared only in total.
 func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 	if !slices.Equal(a.ids(), b.ids()) {
-		return fmt.Errorf("NUMA nodes %v, in the file %v", a.ids(), b.ids())
+		return fmt.Errorf("calculated NUMA nodes %v, the file has %v", a.ids(), b.ids())
 	}
 	for _, id := range a.ids() {
 		x, y := a[id], b[id]
 		switch {
 		case x.Assignments != y.Assignments:
-			return fmt.Errorf("NUMA node %d: %d assignments, in the file %d", id, x.Assignments, y.Assignments)
+			return fmt.Errorf("NUMA node %d: calculated %d assignments, the file has %d", id, x.Assignments, y.Assignments)
 		case x.Group != y.Group:
-			return fmt.Errorf("NUMA node %d: used together with %s, in the file with %s", id, x.Group, y.Group)
+			return fmt.Errorf("NUMA node %d: calculated the group %s, the file has %s", id, x.Group, y.Group)
 		case !slices.Equal(sorted(x.Tables), sorted(y.Tables)):
-			return fmt.Errorf("NUMA node %d: %v, in the file %v", id, sorted(x.Tables), sorted(y.Tables))
+			return fmt.Errorf("NUMA node %d: calculated %v, the file has %v", id, sorted(x.Tables), sorted(y.Tables))
 		}
 		for _, name := range sorted(x.Tables) {
 			s, t := x.Tables[name], y.Tables[name]
 			if s.TotalBytes != t.TotalBytes || s.SystemReservedBytes != t.SystemReservedBytes || s.AllocatableBytes != t.AllocatableBytes {
-				return fmt.Errorf("NUMA node %d, %s: %d bytes, %d reserved, %d for pods; in the file %d, %d, %d", id, name,
+				return fmt.Errorf("NUMA node %d, %s: calculated %d bytes, %d reserved, %d for pods; the file has %d, %d, %d", id, name,
 					s.TotalBytes, s.SystemReservedBytes, s.AllocatableBytes, t.TotalBytes, t.SystemReservedBytes, t.AllocatableBytes)
 			}
 			var free, given [2]uint64
@@ -336,7 +336,7 @@ func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 				}
 			}
 			if free[0] != free[1] || given[0] != given[1] {
-				return fmt.Errorf("NUMA nodes %s, %s: %d bytes assigned and %d free, in the file %d and %d", group, name, given[0], free[0], given[1], free[1])
+				return fmt.Errorf("NUMA nodes %s, %s: calculated %d bytes assigned and %d free, the file has %d and %d", group, name, given[0], free[0], given[1], free[1])
 			}
 		}
 	}

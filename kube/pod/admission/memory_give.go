@@ -172,11 +172,11 @@ func (a memoryAccounts) answers(want memoryRequest, reuse reusable) []Answer {
 		for _, name := range sorted(want) {
 			all = append(all, name+": "+words[name])
 		}
-		return []Answer{{Provider: memoryProvider, Any: true, Why: "no set of NUMA nodes has room, of which the memory manager says nothing until it is to allocate: " + strings.Join(all, "; ") + conflicts}}
+		return []Answer{{Provider: memoryProvider, Any: true, Why: "no set of NUMA nodes has room, but the memory manager only rejects this when it allocates: " + strings.Join(all, "; ") + conflicts}}
 	}
 	for _, name := range sorted(want) {
 		out = append(out, Answer{Provider: memoryProvider, Resource: name, Hints: hints,
-			Why: words[name] + conflicts + fmt.Sprintf("; all requests together would fit on %s of an empty machine", text.Count(least, "NUMA node"))})
+			Why: words[name] + conflicts + fmt.Sprintf("; on an empty machine all requests together would fit on %s", text.Count(least, "NUMA node"))})
 	}
 	return out
 }

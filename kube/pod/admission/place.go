@@ -213,7 +213,7 @@ func (in *Input) unplaced() *Verdict {
 	for _, o := range all {
 		words = append(words, o.message)
 	}
-	text := "it stays Pending: the scheduler does not choose this node. "
+	text := "the pod stays Pending: the scheduler does not choose this node. "
 	if in.Pod.Kind == "DaemonSet" {
 		text = "the DaemonSet makes no pod for this node. "
 	}

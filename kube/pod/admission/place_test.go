@@ -79,10 +79,10 @@ func TestPlace(t *testing.T) {
 	}
 	// What would have to change, all of it together.
 	for want, c := range map[string]Input{
-		"node: kubectl label node n1 --overwrite disktype=hdd gpu=": {Place: ssd, Pod: Pod{Placement: Placement{Selector: map[string]string{"disktype": "hdd", "gpu": "", "cores": "16"}}}},
-		"pod: a required node affinity that fits the node, or none": {Place: ssd, Pod: Pod{Placement: Placement{Affinity: named("n2")}}},
-		"pod: spec.nodeName: n1":                                    {Pod: Pod{Placement: Placement{Node: "n2"}}},
-		"pod: a toleration of dedicated=db:NoSchedule":              {Place: taint(core.TaintEffectNoSchedule)},
+		"node: kubectl label node n1 --overwrite disktype=hdd gpu=":                        {Place: ssd, Pod: Pod{Placement: Placement{Selector: map[string]string{"disktype": "hdd", "gpu": "", "cores": "16"}}}},
+		"pod: change the required node affinity so that it matches the node, or remove it": {Place: ssd, Pod: Pod{Placement: Placement{Affinity: named("n2")}}},
+		"pod: spec.nodeName: n1":                       {Pod: Pod{Placement: Placement{Node: "n2"}}},
+		"pod: a toleration of dedicated=db:NoSchedule": {Place: taint(core.TaintEffectNoSchedule)},
 		"node and pod: kubectl uncordon n1; and a toleration of a:NoExecute": {Place: with(func(p *Place) {
 			p.Cordoned, p.Taints = true, []core.Taint{cordon, {Key: "a", Effect: core.TaintEffectNoExecute}}
 		})},

@@ -227,15 +227,15 @@ func predict(in *Input) (*Prediction, error) {
 	in.Pod.Release = in.Settings.Release
 	p := &Prediction{in: in, QoS: in.Pod.qos(), Complete: true}
 	if r := in.Settings.Release; r != 0 && r < Oldest {
-		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the kubelet is one of Kubernetes %s; the rules of %s to %s are known", r, Oldest, Newest)}
+		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the kubelet's version is Kubernetes %s, but only the rules of %s to %s are known", r, Oldest, Newest)}
 		return p, nil
 	}
 	if gate := in.Settings.UnknownGate(); gate != "" {
-		p.Verdict = Verdict{Outcome: Unknown, Message: "the kubelet has the feature gate " + gate + ", whose effect on admission is not known here"}
+		p.Verdict = Verdict{Outcome: Unknown, Message: "the kubelet has the feature gate " + gate + ", whose effect on admission is unknown to fettle"}
 		return p, nil
 	}
 	if p.Problems = in.Pod.refusedByAPI(); len(p.Problems) > 0 {
-		p.Verdict = Verdict{Outcome: Invalid, Message: "the API server does not take the pod: " + p.Problems[0]}
+		p.Verdict = Verdict{Outcome: Invalid, Message: "the API server rejects the pod: " + p.Problems[0]}
 		return p, nil
 	}
 	k, problems := start(in)
@@ -257,7 +257,7 @@ func predict(in *Input) (*Prediction, error) {
 	p.Verdict = p.Outcomes[0].Verdict
 	for _, o := range p.Outcomes[1:] {
 		if o.Verdict.Outcome != p.Verdict.Outcome || o.Verdict.Reason != p.Verdict.Reason {
-			p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("it depends on which devices are taken: %s", p.Outcomes[0].Verdict.words()+", or "+o.Verdict.words())}
+			p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the outcome depends on which devices are taken: %s", p.Outcomes[0].Verdict.words()+", or "+o.Verdict.words())}
 			break
 		}
 	}
@@ -268,7 +268,7 @@ func predict(in *Input) (*Prediction, error) {
 		p.Verdict = *v
 	}
 	if !p.Complete && p.Verdict.Outcome != Undecided {
-		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("it depends on which devices are taken, and there are too many choices: in the first %d of them it is %s", maxOutcomes, p.Verdict.words())}
+		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the outcome depends on which devices are taken, and there are too many choices: in the first %d of them the pod is %s", maxOutcomes, p.Verdict.words())}
 	}
 	return p, nil
 }

@@ -91,7 +91,7 @@ func (p *Pod) qos() QoS {
 		return QoS{Guaranteed, []string{"in every container requests and limits of cpu and memory are equal"}}
 	}
 	if len(missing) == 0 {
-		missing = []string{"requests of cpu and memory are not given as the limits are"}
+		missing = []string{"the requests of cpu and memory do not equal the limits"}
 	}
 	return QoS{Burstable, missing}
 }
@@ -100,17 +100,17 @@ func (p *Pod) qos() QoS {
 // else prevents them; 0 with the reason if it gets none.
 func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	if class != Guaranteed {
-		return 0, "the pod is " + class + ", and only Guaranteed pods get CPUs for themselves"
+		return 0, "the pod is " + class + ", and only Guaranteed pods get exclusive CPUs"
 	}
 	q := c.Requests[CPU]
 	whole := q.Value()
 	switch {
 	case whole*1000 != q.MilliValue():
-		return 0, fmt.Sprintf("it requests %s CPUs, not a whole number", q.String())
+		return 0, fmt.Sprintf("the container requests %s CPUs, not a whole number", q.String())
 	case whole == 0:
-		return 0, "it requests no CPU"
+		return 0, "the container requests no CPU"
 	case p.hasPodResources():
-		return 0, "the pod has resources as a whole (spec.resources), which the CPU manager of Kubernetes " + p.Release.orNewest().String() + " leaves in the shared pool"
+		return 0, "the pod has resources as a whole (spec.resources), and the CPU manager of Kubernetes " + p.Release.orNewest().String() + " leaves such pods in the shared pool"
 	}
 	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
 }

@@ -90,7 +90,7 @@ func wrongAmounts(who string, requests, limits Resources, allowed func(string) b
 		case !limited && !mayOvercommit(name):
 			bad("%s needs a limit as well, equal to the request of %s", name, request.String())
 		case limited && !mayOvercommit(name) && request.Cmp(limit) != 0:
-			bad("the request of %s, %s, has to be equal to the limit, %s", name, request.String(), limit.String())
+			bad("the request of %s, %s, must equal the limit, %s", name, request.String(), limit.String())
 		case limited && request.Cmp(limit) > 0:
 			bad("the request of %s, %s, is above the limit, %s", name, request.String(), limit.String())
 		}
@@ -191,13 +191,13 @@ func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resourc
 	}
 	fail := func(rule, why, fix string) PageRule { return result(rule, "fail", why, "volume "+v.Name+": "+fix) }
 	pass := func(rule, why string) PageRule { return result(rule, "pass", why, "") }
-	const medium, within = "the medium of an emptyDir is a size that the pod asks for", "an emptyDir is within the pod's request"
+	const medium, within = "the medium of an emptyDir is a size that the pod requests", "an emptyDir is within the pod's request"
 	var name string
 	switch {
 	case len(sizes) == 0:
-		return []PageRule{fail(medium, "no container asks for huge pages", "a container that asks for hugepages-SIZE, and as much")}
+		return []PageRule{fail(medium, "no container requests huge pages", "request hugepages-SIZE in a container, as much as the volume needs")}
 	case v.Medium == "HugePages" && len(sizes) > 1:
-		return []PageRule{fail(medium, "the pod asks for several sizes, so that the medium has to be HugePages-SIZE", "medium HugePages-SIZE")}
+		return []PageRule{fail(medium, "the pod requests several sizes, so the medium must be HugePages-SIZE", "set medium HugePages-SIZE")}
 	case v.Medium == "HugePages":
 		name = slices.Collect(maps.Keys(sizes))[0]
 	default:
@@ -208,17 +208,17 @@ func (p *Pod) volumeRules(v HugePageVolume, sizes map[string]bool, total Resourc
 			}
 		}
 		if name == "" {
-			return []PageRule{fail(medium, v.Medium+", and no container asks for pages of this size", "a container that asks for pages of its size; or another medium")}
+			return []PageRule{fail(medium, "the medium is "+v.Medium+", but no container requests pages of this size", "request pages of this size in a container, or set another medium")}
 		}
 	}
 	out := []PageRule{pass(medium, v.Medium+", "+name)}
 	if v.SizeLimit == nil {
-		return append(out, pass(within, "it has no sizeLimit of its own: the request of the pod bounds it"))
+		return append(out, pass(within, "the volume has no sizeLimit; the pod's request limits it"))
 	}
 	asked := total[name]
 	why := fmt.Sprintf("sizeLimit %s, request of the pod %s", v.SizeLimit.String(), asked.String())
 	if v.SizeLimit.Cmp(asked) > 0 {
-		return append(out, fail(within, why, fmt.Sprintf("sizeLimit %s; or %s of the containers in all %s", asked.String(), name, v.SizeLimit.String())))
+		return append(out, fail(within, why, fmt.Sprintf("set sizeLimit %s; or request %s of %s in the containers in total", asked.String(), v.SizeLimit.String(), name)))
 	}
 	return append(out, pass(within, why))
 }

@@ -18,12 +18,12 @@ func TestRefusedByAPI(t *testing.T) {
 		want string
 	}{
 		"good":                   {both("cpu=1 memory=1Gi hugepages-2Mi=4Mi", "cpu=2 memory=1Gi hugepages-2Mi=4Mi"), ""},
-		"pages, request below":   {both("cpu=1 hugepages-2Mi=2Mi", "hugepages-2Mi=4Mi"), "has to be equal to the limit"},
+		"pages, request below":   {both("cpu=1 hugepages-2Mi=2Mi", "hugepages-2Mi=4Mi"), "must equal the limit"},
 		"pages without limit":    {both("cpu=1 hugepages-2Mi=2Mi", ""), "needs a limit as well"},
 		"no multiple of a page":  {both("cpu=1 hugepages-2Mi=3Mi", "hugepages-2Mi=3Mi"), "not a multiple"},
 		"pages and nothing else": {both("hugepages-2Mi=2Mi", "hugepages-2Mi=2Mi"), "together with cpu or memory"},
 		"above the limit":        {both("cpu=2", "cpu=1"), "is above the limit"},
-		"device, request below":  {both("example.com/nic=1", "example.com/nic=2"), "has to be equal"},
+		"device, request below":  {both("example.com/nic=1", "example.com/nic=2"), "must equal the limit"},
 		"a part of a device":     {both("example.com/nic=500m", "example.com/nic=500m"), "not a whole number"},
 		"unknown":                {both("cpus=1", "cpus=1"), `unknown resource "cpus"`},
 		"below zero":             {both("cpu=-1", ""), "below zero"},
@@ -60,11 +60,11 @@ func TestHugePageRules(t *testing.T) {
 		"no such size":        {"cpu=1 memory=1Gi hugepages-1Gi=1Gi", nil, []string{"the node has pages of this size"}},
 		"more than there are": {"cpu=1 memory=1Gi hugepages-2Mi=42Mi", nil, []string{"the node has pages of this size"}},
 		"volume, no pages": {"cpu=1 memory=1Gi", []HugePageVolume{{"v", "HugePages", nil}},
-			[]string{"the medium of an emptyDir is a size that the pod asks for"}},
+			[]string{"the medium of an emptyDir is a size that the pod requests"}},
 		"volume of another size": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi", []HugePageVolume{{"v", "HugePages-1Gi", nil}},
-			[]string{"the medium of an emptyDir is a size that the pod asks for"}},
+			[]string{"the medium of an emptyDir is a size that the pod requests"}},
 		"medium of two sizes": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi hugepages-1Gi=1Gi", []HugePageVolume{{"v", "HugePages", nil}},
-			[]string{"the node has pages of this size", "the medium of an emptyDir is a size that the pod asks for"}},
+			[]string{"the node has pages of this size", "the medium of an emptyDir is a size that the pod requests"}},
 		"volume too large": {"cpu=1 memory=1Gi hugepages-2Mi=2Mi", []HugePageVolume{{"v", "HugePages", limit("4Mi")}},
 			[]string{"an emptyDir is within the pod's request"}},
 	} {
@@ -182,7 +182,7 @@ func TestAdvice(t *testing.T) {
 		"a pod in the way": {Input{Node: two, Settings: static(PolicyRestricted), State: held(two, "4-5"), Pod: pod(guaranteed("c", "cpu=8 memory=1Gi"))},
 			[]string{"node: delete pod uid-0, which has exclusive use of 2 CPUs"}, ""},
 		"for itself": {Input{Node: two, Settings: static(PolicyNone), Pod: pod(Container{Name: "c", Requests: with("cpu=1500m memory=1Gi"), Limits: with("cpu=4 memory=2Gi")})},
-			[]string{"pod: for CPUs of its own: container c: request and limit of cpu 2; container c: request and limit of memory 1Gi"}, ""},
+			[]string{"pod: for exclusive CPUs: container c: request and limit of cpu 2; container c: request and limit of memory 1Gi"}, ""},
 		"content": {Input{Node: two, Settings: static(PolicyNone), Pod: pod(guaranteed("c", "cpu=2 memory=1Gi"))}, nil, ":"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,9 +219,9 @@ func TestPageRulesHaveAdvice(t *testing.T) {
 		want                 []string
 	}{
 		"kept":           {"hugepages-2Mi=64Mi", "HugePages", "64Mi", nil},
-		"too large":      {"hugepages-2Mi=64Mi", "HugePages", "128Mi", []string{"volume v: sizeLimit 64Mi; or hugepages-2Mi of the containers in all 128Mi"}},
-		"another medium": {"hugepages-2Mi=64Mi", "HugePages-1Gi", "64Mi", []string{"volume v: a container that asks for pages of its size; or another medium"}},
-		"nobody asks":    {"", "HugePages", "64Mi", []string{"volume v: a container that asks for hugepages-SIZE, and as much"}},
+		"too large":      {"hugepages-2Mi=64Mi", "HugePages", "128Mi", []string{"volume v: set sizeLimit 64Mi; or request 128Mi of hugepages-2Mi in the containers in total"}},
+		"another medium": {"hugepages-2Mi=64Mi", "HugePages-1Gi", "64Mi", []string{"volume v: request pages of this size in a container, or set another medium"}},
+		"nobody asks":    {"", "HugePages", "64Mi", []string{"volume v: request hugepages-SIZE in a container, as much as the volume needs"}},
 		"no such size":   {"hugepages-1Gi=1Gi", "HugePages", "1Gi", []string{"hugepages-1Gi: request a size that the node has: hugepages-2Mi"}},
 	} {
 		in := Input{Node: n, Pod: pod(guaranteed("c", "cpu=1 memory=1Gi "+c.pages))}

@@ -20,11 +20,11 @@ var Bootloader = plugin.Plugin{
 	Name: "bootloader",
 	Doc:  "adds kernel arguments and initrd overlays, from the next boot on",
 	Options: []plugin.Option{
-		{Name: "grub2_cfg_file", Control: true, Doc: "GRUB's configuration, where it is not in one of its usual places"},
-		{Name: "initrd_dst_img", Control: true, Doc: "name of the overlay in /boot; by default that of the source"},
-		{Name: "initrd_remove_dir", Control: true, Doc: "y, yes, t, true or 1: remove the directory of initrd_add_dir afterwards; it is not brought back by undo"},
-		{Name: "skip_grub_config", Control: true, Doc: "y, yes, t, true or 1: change nothing, only compare cmdline with the running kernel's"},
-		{Name: "initrd_add_img", Doc: "image to add as an overlay; a relative name starts at the profile", Plan: planImage},
+		{Name: "grub2_cfg_file", Control: true, Doc: "path of GRUB's configuration, if it is not in one of the usual places"},
+		{Name: "initrd_dst_img", Control: true, Doc: "name of the overlay in /boot; default the name of the source"},
+		{Name: "initrd_remove_dir", Control: true, Doc: "y, yes, t, true or 1: remove the directory in initrd_add_dir afterwards; undo does not restore the directory"},
+		{Name: "skip_grub_config", Control: true, Doc: "y, yes, t, true or 1: only compare cmdline with the running kernel's command line, and change nothing"},
+		{Name: "initrd_add_img", Doc: "image to add as an overlay; a relative path is below the profile directory", Plan: planImage},
 		{Name: "initrd_add_dir", Doc: "directory to make an overlay of; below /tmp or a profile directory", Plan: planDir},
 		cmdlineOption("cmdline"),
 	},
@@ -39,7 +39,7 @@ var Bootloader = plugin.Plugin{
 func cmdlineOption(name string) plugin.Option {
 	return plugin.Option{
 		Name: name,
-		Doc:  "kernel arguments: those of all cmdline options of the unit in turn; +ARGS adds, -ARGS takes out what earlier ones added",
+		Doc:  "kernel arguments; all cmdline options of the section are added in order; +ARGS adds, -ARGS removes arguments that earlier options added",
 		Plan: planCmdline,
 	}
 }
@@ -110,7 +110,7 @@ func planCmdline(ctx context.Context, r *plugin.Request, o profile.Option, _ str
 func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugin.Item, error) {
 	for _, other := range r.Unit.Options {
 		if isCmdline(other) && len(other.Deferred) > 0 {
-			it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "grub"}, other, plugin.Deferred, "known when applied: %s", other.Deferred[0].Text)
+			it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "grub"}, other, plugin.Deferred, "known only when applied: %s", other.Deferred[0].Text)
 			return []plugin.Item{it}, nil
 		}
 	}
@@ -250,7 +250,7 @@ func planDir(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 func noOverlay(r *plugin.Request, s setting.Setting, o profile.Option) (plugin.Item, bool) {
 	switch {
 	case truth(r, "skip_grub_config"):
-		return plugin.Refuse(s, o, plugin.Refused, "skip_grub_config: nothing would load the overlay"), true
+		return plugin.Refuse(s, o, plugin.Refused, "skip_grub_config is set, so no boot loader would load the overlay"), true
 	case isOSTree(r.Host):
 		return plugin.Refuse(s, o, plugin.Unsupported, "rpm-ostree and bootc have no initrd overlays"), true
 	}

@@ -21,37 +21,37 @@ const (
 // preference only under a suitable governor, and no_turbo overrides boost.
 var CPU = plugin.Plugin{
 	Name:       "cpu",
-	Doc:        "sets frequency governor, energy preferences and boost per CPU, and the latency that idle states may cost",
+	Doc:        "sets frequency governor, energy preferences and boost per CPU, and limits the wake-up latency of idle states",
 	Devices:    devices,
 	DevicePath: func(device string) string { return cpuDir + "/" + device },
 	Dynamic:    dynamic,
 	Options: []plugin.Option{
 		{Name: "load_threshold", Default: "0.2", Control: true,
-			Doc: "load average of one minute below which dynamic tuning allows latency_high; without effect once force_latency or pm_qos_resume_latency_us is given; only from the first unit of this type"},
+			Doc: "load average of one minute below which dynamic tuning allows latency_high; no effect if force_latency or pm_qos_resume_latency_us is set; only the first section of this type sets it"},
 		{Name: "latency_low", Default: "100", Control: true,
 			Doc: "wake-up latency that dynamic tuning allows under load: microseconds, or another form of force_latency; None for no limit"},
 		{Name: "latency_high", Default: "1000", Control: true,
 			Doc: "wake-up latency that dynamic tuning allows at rest: microseconds, or another form of force_latency; None for no limit"},
 		{Name: "force_latency", Plan: planForceLatency,
-			Doc: "longest wake-up latency of an idle state, held while the profile is on: microseconds, cstate.id:N, cstate.name:NAME (both also as _no_zero, which passes over 0), None for no limit, or alternatives a|b; only from the first unit of this type"},
+			Doc: "longest wake-up latency of an idle state, while the profile is active: microseconds, cstate.id:N, cstate.name:NAME (cstate.id_no_zero:N and cstate.name_no_zero:NAME skip a latency of 0), None for no limit, or alternatives a|b; only the first section of this type sets it"},
 		{Name: "min_perf_pct", Plan: planPerfPct,
-			Doc: "lower performance limit of intel_pstate, in percent of the highest (0 to 100); only from the first unit of this type"},
+			Doc: "lower performance limit of intel_pstate, in percent of the highest (0 to 100); only the first section of this type sets it"},
 		{Name: "max_perf_pct", Plan: planPerfPct,
-			Doc: "upper performance limit of intel_pstate, in percent of the highest (0 to 100); only from the first unit of this type"},
+			Doc: "upper performance limit of intel_pstate, in percent of the highest (0 to 100); only the first section of this type sets it"},
 		{Name: "no_turbo", Plan: planNoTurbo,
-			Doc: "whether intel_pstate keeps to the nominal frequency: 1 or 0; only from the first unit of this type"},
+			Doc: "1: intel_pstate does not exceed the nominal frequency; 0: it may; only the first section of this type sets it"},
 		{Name: "governor", PerDevice: true, Plan: planGovernor,
-			Doc: "cpufreq governor such as performance, powersave or schedutil, or alternatives a|b of which the first that the CPU offers is taken"},
+			Doc: "cpufreq governor such as performance, powersave or schedutil, or alternatives a|b; the first that the CPU offers is used"},
 		{Name: "energy_perf_bias", PerDevice: true, Plan: planBias,
-			Doc: "hint of Intel processors: performance, balance-performance, normal, balance-power, power (also powersave), or 0 (speed) to 15 (saving), or alternatives a|b"},
+			Doc: "energy bias of Intel processors: performance, balance-performance, normal, balance-power, power (also powersave), or 0 (speed) to 15 (saving), or alternatives a|b"},
 		{Name: "pm_qos_resume_latency_us", PerDevice: true, Plan: planResumeLatency,
-			Doc: "longest wake-up latency of this CPU's idle states, in microseconds: 0 allows all states, n/a none; the cstate forms of force_latency are taken too"},
+			Doc: "longest wake-up latency of this CPU's idle states, in microseconds: 0 allows all states, n/a none; also the cstate forms of force_latency"},
 		{Name: "boost", PerDevice: true, Plan: planBoost,
-			Doc: "whether the CPU may go above its nominal frequency: 1 or 0; on intel_pstate this is no_turbo the other way round"},
+			Doc: "1: the CPU may exceed its nominal frequency; 0: it may not; with intel_pstate this sets no_turbo to the opposite"},
 		{Name: "energy_performance_preference", PerDevice: true, Plan: planEPP,
-			Doc: "preference of intel_pstate and amd-pstate: a word that the CPU offers (performance, balance_performance, balance_power, power), or 0 (speed) to 255 (saving), or alternatives a|b"},
+			Doc: "energy preference of intel_pstate and amd-pstate: a word that the CPU offers (performance, balance_performance, balance_power, power), or 0 (speed) to 255 (saving), or alternatives a|b"},
 		{Name: "sampling_down_factor", PerDevice: true, Plan: planSamplingDown,
-			Doc: "how many sampling periods the ondemand (1 to 100000) or conservative (1 to 10) governor stays at the highest frequency"},
+			Doc: "number of sampling periods that the ondemand (1 to 100000) or conservative (1 to 10) governor stays at the highest frequency"},
 	},
 }
 
@@ -139,7 +139,7 @@ func needs(drivers string) func(*host.Host) string {
 		case name == "intel_pstate":
 			return "these CPUs do not manage their frequency in hardware (HWP)"
 		case name != "":
-			return "only " + drivers + " has it, but the frequency driver of this machine is " + name
+			return "only " + drivers + " has this setting, but the frequency driver of this machine is " + name
 		}
 		return noScaling(h)
 	}

@@ -99,7 +99,7 @@ func TestGovernor(t *testing.T) {
 		{"alternatives", acpi, []string{"devices=cpu0", "governor=conservative | ondemand|powersave"}, []string{p0 + "scaling_governor = ondemand"}},
 		{"offered before loadable", testkitplugin.Join(acpi, modules), []string{"devices=cpu0", "governor=conservative|ondemand"}, []string{p0 + "scaling_governor = ondemand"}},
 		{"loadable", testkitplugin.Join(acpi, modules), []string{"devices=cpu0", "governor=powersave|conservative"}, []string{
-			p0 + "scaling_governor = conservative # the kernel loads the module cpufreq_conservative with it"}},
+			p0 + "scaling_governor = conservative # the kernel then loads the module cpufreq_conservative"}},
 		{"not in active mode", testkitplugin.Join(intel(1, "powersave"), modules), []string{"governor=conservative"}, []string{
 			p0 + "scaling_governor ! unsupported: cpu0 offers only performance, powersave"}},
 		{"none", acpi, []string{"devices=cpu0", "governor=userspace|conservative"}, []string{
@@ -131,7 +131,7 @@ func TestSamplingDownFactor(t *testing.T) {
 		}), []string{"sampling_down_factor=11"}, []string{
 			p0 + `conservative/sampling_down_factor ! rejected: "11" is not a value for sampling_down_factor: want a number of sampling periods from 1 to 10`}},
 		{"another governor", acpi, []string{"sampling_down_factor=100"}, []string{
-			all + " ! unsupported: only the governors ondemand and conservative have it; cpu0 uses performance"}},
+			all + " ! unsupported: only the governors ondemand and conservative have this setting; cpu0 uses performance"}},
 		{"guest", guest, []string{"sampling_down_factor=100"}, []string{
 			p0 + "scaling_governor ! unsupported: this machine is a guest, and its hypervisor decides on the frequency of the CPUs"}},
 	})
@@ -154,7 +154,7 @@ func TestEnergyPreference(t *testing.T) {
 		{"refused under the present governor", intel(1, "performance"), []string{attr + "=128"}, []string{
 			p0 + attr + " ! unsupported: the kernel refuses 128 (EBUSY): the governor performance pins the preference to performance"}},
 		{"no such driver", cpus(2, "acpi-cpufreq", "performance", "performance"), []string{attr + "=power"}, []string{
-			p0 + attr + " ! unsupported: only intel_pstate or amd-pstate in active mode has it, but the frequency driver of this machine is acpi-cpufreq"}},
+			p0 + attr + " ! unsupported: only intel_pstate or amd-pstate in active mode has this setting, but the frequency driver of this machine is acpi-cpufreq"}},
 		{"no HWP", cpus(1, "intel_pstate", "performance powersave", "powersave"), []string{attr + "=power"}, []string{
 			p0 + attr + " ! unsupported: these CPUs do not manage their frequency in hardware (HWP)"}},
 	})
@@ -170,7 +170,7 @@ func TestBias(t *testing.T) {
 		{"guest", guest, []string{"energy_perf_bias=normal"}, []string{
 			c0 + "energy_perf_bias ! unsupported: this machine is a guest, and its CPUs have no energy performance bias"}},
 		{"AMD", cpus(1, "acpi-cpufreq", "performance", "performance"), []string{"energy_perf_bias=normal"}, []string{
-			c0 + "energy_perf_bias ! unsupported: these CPUs have no energy performance bias: only Intel's have, from Linux 5.2 on"}},
+			c0 + "energy_perf_bias ! unsupported: these CPUs have no energy performance bias: only Intel CPUs have one, from Linux 5.2 on"}},
 	})
 }
 
@@ -204,8 +204,8 @@ func TestBoostAndPstate(t *testing.T) {
 		{"out of range", intel(1, "powersave"), []string{"max_perf_pct=101"}, []string{
 			limit + `max_perf_pct ! rejected: "101" is not a value for max_perf_pct: want percent, 0 to 100`}},
 		{"not intel_pstate", amd, []string{"min_perf_pct=1", "no_turbo=1"}, []string{
-			limit + "min_perf_pct ! unsupported: only intel_pstate has it, but the frequency driver of this machine is amd-pstate-epp",
-			turbo + " ! unsupported: only intel_pstate has it, but the frequency driver of this machine is amd-pstate-epp"}},
+			limit + "min_perf_pct ! unsupported: only intel_pstate has this setting, but the frequency driver of this machine is amd-pstate-epp",
+			turbo + " ! unsupported: only intel_pstate has this setting, but the frequency driver of this machine is amd-pstate-epp"}},
 	})
 }
 
@@ -232,7 +232,7 @@ func TestForceLatency(t *testing.T) {
 			place + ` ! rejected: "-1" is not a value for force_latency: want microseconds, cstate.id:N, cstate.name:NAME, None, or alternatives a|b`}},
 		{"guest falls through", guest, []string{"force_latency=cstate.id_no_zero:1|3"}, []string{place + " = 3"}},
 		{"guest", guest, []string{"force_latency=cstate.id:1"}, []string{
-			place + " ! unsupported: this machine is a guest without idle states to take a latency from"}},
+			place + " ! unsupported: this machine is a guest without CPU idle states, so the latency of an idle state is unknown"}},
 		{"no device", cpus(1, "x", "y", "z"), []string{"force_latency=1"}, []string{
 			place + " ! unsupported: /dev/cpu_dma_latency not found: the kernel has no CPU idle management, or this is a container"}},
 	})

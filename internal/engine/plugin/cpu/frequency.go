@@ -28,7 +28,7 @@ func chooseGovernor(h *host.Host, cpu string, wanted []string) (name, why string
 	if len(offered) > 0 && !active(h, cpu) {
 		for _, w := range wanted {
 			if plugin.HasModule(h, "cpufreq_"+w) {
-				return w, "the kernel loads the module cpufreq_" + w + " with it"
+				return w, "the kernel then loads the module cpufreq_" + w
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func noBias(h *host.Host) string {
 	if plugin.IsGuest(h) {
 		return "this machine is a guest, and its CPUs have no energy performance bias"
 	}
-	return "these CPUs have no energy performance bias: only Intel's have, from Linux 5.2 on"
+	return "these CPUs have no energy performance bias: only Intel CPUs have one, from Linux 5.2 on"
 }
 
 func planBias(_ context.Context, r *plugin.Request, o profile.Option, cpu string) ([]plugin.Item, error) {
@@ -194,7 +194,7 @@ func planSamplingDown(_ context.Context, r *plugin.Request, o profile.Option, cp
 		limit = 10
 	default:
 		path, _ := samplingPath(r.Host, cpu, "ondemand")
-		return plugin.Lacks(r.Host, plugin.Sysfs(path), o, "only the governors ondemand and conservative have it; %s uses %s", cpu, governor), nil
+		return plugin.Lacks(r.Host, plugin.Sysfs(path), o, "only the governors ondemand and conservative have this setting; %s uses %s", cpu, governor), nil
 	}
 	path, there := samplingPath(r.Host, cpu, governor)
 	s := plugin.Sysfs(path)

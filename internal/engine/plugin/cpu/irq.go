@@ -21,13 +21,13 @@ import (
 // IRQ is the plug-in for [irq] sections.
 var IRQ = plugin.Plugin{
 	Name:    "irq",
-	Doc:     "says which CPUs answer each interrupt; devices are irqN by number, and DEFAULT for interrupts that come later",
+	Doc:     "sets which CPUs handle each interrupt; devices are irqN, with the number N, and DEFAULT for new interrupts",
 	Devices: irqDevices,
 	Options: []plugin.Option{
 		{Name: "mode", Control: true, Default: "set",
-			Doc: "set writes the affinity as it is; intersect keeps of the present CPUs those that are in it, and writes it whole where none is"},
+			Doc: "set writes affinity as given; intersect keeps the present CPUs that are also in affinity, or writes affinity as given if there are none"},
 		{Name: "affinity", PerDevice: true, Plan: planIRQ,
-			Doc: "CPU list, such as 1,3-4; empty leaves the interrupt alone"},
+			Doc: "CPU list, such as 1,3-4; empty leaves the interrupt unchanged"},
 	},
 }
 

@@ -20,7 +20,7 @@ import (
 // IRQBalance turns [irqbalance] sections into changes.
 var IRQBalance = plugin.Plugin{
 	Name: "irqbalance",
-	Doc:  "keeps irqbalance off some CPUs and restarts it where it runs",
+	Doc:  "bans irqbalance from some CPUs, and restarts irqbalance if it runs",
 	Options: []plugin.Option{{
 		Name: "banned_cpus",
 		Doc:  "CPU list for " + irqbalanceVariable + " (irqbalance(1)); present CPUs only",
@@ -49,7 +49,7 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 		return nil, plugin.Invalid("%v", err)
 	}
 	if cpus.IsEmpty() && strings.Trim(text, `"'`) != "" {
-		return nil, plugin.Invalid("%q names no CPU", o.Value)
+		return nil, plugin.Invalid("%q is not a list of CPUs", o.Value)
 	}
 	file := fileOf(r.Host)
 	s := setting.Setting{Kind: "irqbalance", Name: file}

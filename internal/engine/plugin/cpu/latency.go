@@ -96,9 +96,9 @@ func parseLatency(h *host.Host, value string, na bool) (l latency, reason string
 		}
 	}
 	if len(states) == 0 {
-		reason = "this machine has no idle states to take a latency from"
+		reason = "this machine has no CPU idle states, so the latency of an idle state is unknown"
 		if plugin.IsGuest(h) {
-			reason = "this machine is a guest without idle states to take a latency from"
+			reason = "this machine is a guest without CPU idle states, so the latency of an idle state is unknown"
 		}
 		return latency{}, reason, wrong
 	}

@@ -30,34 +30,34 @@ var steering = []plugin.Option{
 	{Name: "cgroup_mount_point", Control: true, Default: defaultMount,
 		Doc: "where the cpuset controller of control groups version 1 is mounted"},
 	{Name: "cgroup_mount_point_init", Control: true, Words: plugin.YesWords, Default: "0",
-		Doc: "1 mounts the controller there, and makes the groups as cgroup_groups_init does"},
+		Doc: "1 mounts the cpuset controller at cgroup_mount_point, and creates groups as cgroup_groups_init does"},
 	{Name: "cgroup_groups_init", Control: true, Words: plugin.YesWords, Default: "1",
-		Doc: "1 makes the control groups that are named here, 0 takes them as they are"},
+		Doc: "1 creates the control groups that this section names, 0 uses existing ones"},
 	{Name: "cgroup_for_isolated_cores", Control: true,
-		Doc: "confine tasks instead of giving them an affinity: with control groups version 2 systemd's slices get AllowedCPUs=, whatever the name; with version 1 tasks are moved to the group of this name, in which dots separate levels"},
+		Doc: "name of a control group that confines tasks, instead of an affinity; with version 1 tasks are moved to this group (dots separate levels), with version 2 systemd's slices get AllowedCPUs= instead"},
 	{Name: "cgroup_ps_blacklist", Control: true, Check: checkPattern,
-		Doc: "regular expressions, separated by semicolons; the affinity of tasks whose control groups (the lines of /proc/PID/cgroup, joined by commas) match one is left alone"},
+		Doc: "regular expressions, separated by semicolons; tasks are left alone if their control groups (the lines of /proc/PID/cgroup, joined by commas) match one"},
 	{Name: "ps_whitelist", Control: true, Check: checkPattern, Default: ".*",
 		Doc: "regular expressions, separated by semicolons; isolated_cores moves only tasks whose name matches one (the name of a kernel thread also in brackets)"},
 	{Name: "ps_blacklist", Control: true, Check: checkPattern,
-		Doc: "regular expressions, separated by semicolons; isolated_cores leaves tasks alone whose name matches one (the name of a kernel thread also in brackets)"},
+		Doc: "regular expressions, separated by semicolons; isolated_cores does not move tasks whose name matches one (the name of a kernel thread also in brackets)"},
 	{Name: "kthread_process", Control: true, Check: checkTruth, Default: "1",
-		Doc: "0 leaves kernel threads alone"},
+		Doc: "0 does not move kernel threads"},
 	{Name: "irq_process", Control: true, Default: "1",
-		Doc: "0 leaves interrupts on isolated CPUs"},
+		Doc: "0 does not move interrupts from isolated CPUs"},
 	{Name: "default_irq_smp_affinity", Control: true, Default: "calc",
-		Doc: "which CPUs answer interrupts that come later: calc keeps them off isolated CPUs, ignore leaves them, a CPU list is written as it is"},
+		Doc: "CPUs of new interrupts: calc excludes isolated CPUs, ignore changes nothing, a CPU list is written as given"},
 	{Name: "perf_mmap_pages", Control: true,
-		Doc: "without effect: new tasks are followed by the kernel's process events, not by a perf buffer"},
+		Doc: "no effect: fettle gets new tasks from the kernel's process events, not from a perf buffer"},
 	{Name: "perf_process_fork", Control: true, Words: plugin.YesWords, Default: "0",
-		Doc: "1 looks at each task when it begins, too, not only when it runs another program or gets a name"},
+		Doc: "1 checks each task also when it starts, not only when it runs another program or changes its name"},
 	{Name: "runtime", Control: true, Words: plugin.NoWords, Default: "1",
-		Doc: "0 leaves tasks alone that start later; otherwise fettle's daemon follows new tasks by the kernel's process events"},
+		Doc: "0 leaves new tasks alone; otherwise fettle's daemon gets them from the kernel's process events"},
 }
 
 var isolation = []plugin.Option{
 	{Name: "isolated_cores", Plan: planIsolated,
-		Doc: "CPU list that ordinary tasks and interrupts are moved away from, by the affinity of each task; programs can still ask for these CPUs"},
+		Doc: "CPU list from which ordinary tasks and interrupts are moved away, with an affinity for each task; programs can still request these CPUs"},
 }
 
 // free returns the option for a name such as group.NAME or cgroup.NAME, and false for other names.
@@ -65,7 +65,7 @@ func free(name string) (plugin.Option, bool) {
 	switch {
 	case strings.HasPrefix(name, groupPrefix) && name != groupPrefix:
 		return plugin.Option{Name: name, Plan: planGroup,
-			Doc: "order:policy:priority:affinity:regex for tasks whose command line matches; the last match in order holds; policy f, b, r, o, i or *, affinity a hexadecimal mask, cgroup.NAME or *"}, true
+			Doc: "order:policy:priority:affinity:regex for tasks whose command line matches; of several matches, the last in order applies; policy f, b, r, o, i or *, affinity a hexadecimal mask, cgroup.NAME or *"}, true
 	case strings.HasPrefix(name, cgroupPrefix) && name != cgroupPrefix:
 		return plugin.Option{Name: name, Plan: planCgroup,
 			Doc: "CPU list of a control group (version 1); dots separate levels"}, true

@@ -94,7 +94,7 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 		}
 		if !ok || err != nil || cpus.IsEmpty() {
 			s := taskSetting(t.TaskID, affinityOf)
-			return append(items, plugin.Refuse(s, g.option, plugin.Unsupported, "this machine has no cgroup v1 cpuset, and no %s%s= sets the CPUs", cgroupPrefix, g.cgroup)), nil
+			return append(items, plugin.Refuse(s, g.option, plugin.Unsupported, "this machine has no cgroup v1 cpuset; set the CPUs with the option %s%s", cgroupPrefix, g.cgroup)), nil
 		}
 	}
 	if text, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/online"); ok {

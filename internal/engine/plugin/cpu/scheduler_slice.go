@@ -84,7 +84,7 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 			why = alone // tasks started elsewhere inherit process 1's CPUs
 		}
 		if why != "" {
-			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s: the others get an affinity", why))
+			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s: the other tasks get an affinity", why))
 			rest = append(rest, in[name]...)
 			continue
 		}

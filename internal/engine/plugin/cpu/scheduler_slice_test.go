@@ -72,7 +72,7 @@ func TestSlices(t *testing.T) {
 		user     = "slice:user.slice = 0-1"
 		process1 = "slice:init.scope = 0-1"
 	)
-	left := "! unsupported: task 901 (bash) in system.slice must stay untouched: the others get an affinity"
+	left := "! unsupported: task 901 (bash) in system.slice must stay untouched: the other tasks get an affinity"
 	for _, tt := range []struct {
 		name  string
 		files map[string]string

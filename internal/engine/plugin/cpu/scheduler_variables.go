@@ -61,24 +61,24 @@ var eevdf = release{6, 6}
 const sliceDoc = "the shortest time that a task runs before another gets its turn, in nanoseconds, 100000 to 1000000000; "
 
 var all = []schedulerVariable{
-	{option: "sched_min_granularity_ns", doc: sliceDoc + "sched_base_slice_ns from Linux 6.6 on, which is written instead",
+	{option: "sched_min_granularity_ns", doc: sliceDoc + "on Linux 6.6 and later sched_base_slice_ns is written instead",
 		sysctls: []string{"sched_min_granularity_ns"}, files: []string{"min_granularity_ns", "base_slice_ns"}, lo: minGranularity, hi: maxGranularity},
-	{option: "sched_base_slice_ns", doc: sliceDoc + "sched_min_granularity_ns before Linux 6.6, which is written instead",
+	{option: "sched_base_slice_ns", doc: sliceDoc + "before Linux 6.6 sched_min_granularity_ns is written instead",
 		sysctls: []string{"sched_min_granularity_ns"}, files: []string{"base_slice_ns", "min_granularity_ns"}, lo: minGranularity, hi: maxGranularity},
-	{option: "sched_latency_ns", doc: "the time in which each runnable task is to run once, in nanoseconds, 100000 to 1000000000; Linux 6.6 removed it",
+	{option: "sched_latency_ns", doc: "the time in which each runnable task should run once, in nanoseconds, 100000 to 1000000000; Linux 6.6 removed it",
 		sysctls: []string{"sched_latency_ns"}, files: []string{"latency_ns"}, lo: minGranularity, hi: maxGranularity, gone: eevdf},
-	{option: "sched_wakeup_granularity_ns", doc: "by how much a task that wakes must be behind to preempt, in nanoseconds, 0 to 1000000000; Linux 6.6 removed it",
+	{option: "sched_wakeup_granularity_ns", doc: "how far a waking task must be behind the running task to preempt it, in nanoseconds, 0 to 1000000000; Linux 6.6 removed it",
 		sysctls: []string{"sched_wakeup_granularity_ns"}, files: []string{"wakeup_granularity_ns"}, lo: 0, hi: maxGranularity, gone: eevdf},
-	{option: "sched_tunable_scaling", doc: "how the slice grows with the number of CPUs: 0 not, 1 by the logarithm, 2 in proportion",
+	{option: "sched_tunable_scaling", doc: "how the slice grows with the number of CPUs: 0 not at all, 1 logarithmically, 2 proportionally",
 		sysctls: []string{"sched_tunable_scaling"}, files: []string{"tunable_scaling"}, lo: 0, hi: 2},
-	{option: "sched_migration_cost_ns", doc: "how long after it ran a task counts as hot in the cache and is not moved, in nanoseconds, 0 to 2147483647",
+	{option: "sched_migration_cost_ns", doc: "how long after it ran a task counts as cache-hot, so that it is not moved, in nanoseconds, 0 to 2147483647",
 		sysctls: []string{"sched_migration_cost_ns"}, files: []string{"migration_cost_ns"}, lo: 0, hi: math.MaxInt32, built: "CONFIG_SMP"},
-	{option: "sched_nr_migrate", doc: "how many tasks one balancing run moves at most, 0 to 2147483647",
+	{option: "sched_nr_migrate", doc: "maximum number of tasks that one balancing run moves, 0 to 2147483647",
 		sysctls: []string{"sched_nr_migrate"}, files: []string{"nr_migrate"}, lo: 0, hi: math.MaxInt32, built: "CONFIG_SMP"},
 	numa("scan_delay_ms", "how long a task runs before its memory is scanned for NUMA balancing, in milliseconds, 0 to 2147483647", 0),
 	numa("scan_period_min_ms", "the shortest time between two scans of a task's memory, in milliseconds, 1 to 2147483647", 1),
 	numa("scan_period_max_ms", "the longest time between two scans of a task's memory, in milliseconds, 1 to 2147483647", 1),
-	numa("scan_size_mb", "how much of a task's memory one scan looks at, in MiB, 1 to 2147483647", 1),
+	numa("scan_size_mb", "how much of a task's memory one scan covers, in MiB, 1 to 2147483647", 1),
 }
 
 func numa(name, doc string, lo int64) schedulerVariable {
@@ -115,7 +115,7 @@ func (v schedulerVariable) plan(_ context.Context, r *plugin.Request, o profile.
 	return items, nil
 }
 
-const closed = "it is in debugfs, which this kernel locks"
+const closed = "this setting is in debugfs, which this kernel locks"
 
 // find returns the variable's setting on this kernel. If the kernel lacks the variable, it returns
 // the path where it would be, and the reason.
@@ -147,14 +147,14 @@ func (v schedulerVariable) find(h *host.Host) (s setting.Setting, why string) {
 		if v.built != "" {
 			return s, "this kernel is built without " + v.built
 		}
-		return s, "this kernel does not have it"
+		return s, "this kernel does not have this setting"
 	case known && now.before(release{5, 13}):
 		return s, "this kernel is built without CONFIG_SCHED_DEBUG"
 	case !mounted(h):
 		if l := lockdown(h); l != "" {
 			return s, closed + l
 		}
-		return s, "it is in debugfs, which is not mounted: mount -t debugfs debugfs " + debugfs
+		return s, "this setting is in debugfs, which is not mounted: mount -t debugfs debugfs " + debugfs
 	}
 	return s, "debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"
 }

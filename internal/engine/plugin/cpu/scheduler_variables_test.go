@@ -52,9 +52,9 @@ func TestVariables(t *testing.T) {
 				d + "numa_balancing/scan_size_mb ! unsupported: this kernel is built without CONFIG_NUMA_BALANCING"}},
 		{"not mounted", kernel("6.18.44"), []string{"sched_migration_cost_ns=1", "sched_latency_ns=200000"}, []string{
 			d + "latency_ns ! unsupported: Linux 6.6 removed it with the scheduler before EEVDF; this is Linux 6.18",
-			d + "migration_cost_ns ! unsupported: it is in debugfs, which is not mounted: mount -t debugfs debugfs /sys/kernel/debug"}},
+			d + "migration_cost_ns ! unsupported: this setting is in debugfs, which is not mounted: mount -t debugfs debugfs /sys/kernel/debug"}},
 		{"locked", plugin.Join(locked, kernel("6.18.44")), []string{"sched_nr_migrate=1"}, []string{
-			d + "nr_migrate ! unsupported: it is in debugfs, which this kernel locks (kernel lockdown: integrity, as with Secure Boot)"}},
+			d + "nr_migrate ! unsupported: this setting is in debugfs, which this kernel locks (kernel lockdown: integrity, as with Secure Boot)"}},
 		{"without SCHED_DEBUG", plugin.Join(debug, kernel("6.1.0")), []string{"sched_nr_migrate=1"}, []string{
 			d + "nr_migrate ! unsupported: debugfs has no directory sched: this kernel is built without CONFIG_SCHED_DEBUG"}},
 		{"bad values", plugin.Join(debug, kernel("6.6.1", base+"base_slice_ns", base+"tunable_scaling")),

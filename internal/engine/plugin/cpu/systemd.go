@@ -21,7 +21,7 @@ import (
 // Systemd turns [systemd] sections into changes.
 var Systemd = plugin.Plugin{
 	Name: "systemd",
-	Doc:  "sets the CPUs of the service manager and of all that it starts, from the next boot on",
+	Doc:  "sets the CPUs of systemd and of all programs that it starts, from the next boot on",
 	Options: []plugin.Option{{
 		Name: "cpu_affinity",
 		Doc:  "CPU list for CPUAffinity= in " + confFile + " (systemd-system.conf(5)); systemd reads it when it starts",
@@ -48,7 +48,7 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		return nil, plugin.Invalid("%v", err)
 	}
 	if cpus.IsEmpty() {
-		return nil, plugin.Invalid("%q names no CPU", o.Value)
+		return nil, plugin.Invalid("%q is not a list of CPUs", o.Value)
 	}
 	if st, err := r.Host.Files.Stat("/etc/systemd"); err != nil || !st.IsDir() {
 		return plugin.LacksFiles(r.Host, systemdAffinity, o, []string{"/etc/systemd"}, "systemd is not used here: /etc/systemd is missing"), nil

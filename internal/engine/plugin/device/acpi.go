@@ -19,7 +19,7 @@ var ACPI = plugin.Plugin{
 	Doc:  "sets the firmware's platform profile, which weighs speed against heat, noise and power",
 	Options: []plugin.Option{
 		{Name: "platform_profile", Plan: planACPI,
-			Doc: "a profile that the firmware offers (low-power, cool, quiet, balanced, balanced-performance, performance), or alternatives a|b of which the first offered is taken"},
+			Doc: "a profile that the firmware offers (low-power, cool, quiet, balanced, balanced-performance, performance), or alternatives a|b; the first that the firmware offers is used"},
 	},
 }
 

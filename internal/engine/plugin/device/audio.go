@@ -28,9 +28,9 @@ var Audio = plugin.Plugin{
 	Always:  planDefaults,
 	Options: []plugin.Option{
 		{Name: "timeout", Default: defaultTimeout, PerDevice: true, Plan: planTimeout,
-			Doc: "seconds without sound after which the codec sleeps (0 or more); 0 never, also where it is not given"},
+			Doc: "seconds without sound after which the codec sleeps (0 or more); 0 (default) never"},
 		{Name: "reset_controller", Default: defaultReset, PerDevice: true, Plan: planReset,
-			Doc: "whether the controller sleeps too and is reset when it wakes: true or false; true where it is not given"},
+			Doc: "true (default) or false: the controller also sleeps, and is reset when it wakes"},
 	},
 }
 

@@ -76,7 +76,7 @@ func TestAudioPlan(t *testing.T) {
 		{tree, []string{"devices=*hda*", "timeout=-1", "reset_controller=maybe"}, []string{
 			"sysfs:" + hda + `power_save ! rejected: "-1" is not a value for timeout: want seconds, 0 or more`,
 			"sysfs:" + hda + `power_save_controller ! rejected: "maybe" is not a value for reset_controller: want true or false`}},
-		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: no free audio device on this machine"}},
+		{nil, []string{"timeout=10"}, []string{"p.conf:1: [audio] does nothing: this machine has no unassigned audio device"}},
 	} {
 		got := plugin.PlanPlugintest(t, Audio, machine.Mounted(t, tt.tree), plugin.Unit("audio", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -155,7 +155,7 @@ func TestUncorePlan(t *testing.T) {
 	}{
 		{free, []string{"max_freq_khz=2000000"}, []string{d + "max_freq_khz = 2000000"}},
 		{free, []string{"min_freq_khz=>1000000"}, []string{d + "min_freq_khz = >1000000"}},
-		{free, []string{"max_freq_khz=90%"}, []string{d + "max_freq_khz = 2300000 # 90% of 800000 to 2500000 kHz, in whole steps of 100 MHz"}},
+		{free, []string{"max_freq_khz=90%"}, []string{d + "max_freq_khz = 2300000 # 90% of 800000 to 2500000 kHz, rounded to steps of 100 MHz"}},
 		{free, []string{"min_freq_khz=100%"}, []string{d + "min_freq_khz = 2500000 # 100% of 800000 to 2500000 kHz"}},
 		{free, []string{"max_freq_khz=4000000"}, []string{d + "max_freq_khz = 2500000 # uncore00 can be set to 2500000 kHz at most"}},
 		{free, []string{"min_freq_khz=100000"}, []string{d + "min_freq_khz = 800000 # uncore00 can be set to 800000 kHz at least"}},
@@ -170,7 +170,7 @@ func TestUncorePlan(t *testing.T) {
 		{free, []string{"max_freq_khz=2GHz"}, []string{d + `max_freq_khz ! rejected: "2GHz" is not a value for max_freq_khz: want kHz, or a percentage from 0% to 100%`}},
 		{map[string]string{uncoreDir + "/uncore00/max_freq_khz": "1"}, []string{"max_freq_khz=1"}, []string{
 			d + "max_freq_khz ! unsupported: uncore00 does not report its frequency limits"}},
-		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: no free uncore device on this machine"}},
+		{nil, []string{"max_freq_khz=1"}, []string{"p.conf:1: [uncore] does nothing: this machine has no unassigned uncore device"}},
 	} {
 		got := plugin.PlanPlugintest(t, Uncore, machine.Mounted(t, tt.tree), plugin.Unit("uncore", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -251,7 +251,7 @@ func TestVideoPlan(t *testing.T) {
 		{amdgpu, []string{"radeon_powersave=auto"}, []string{edp + "device/power_method ! unsupported: card1-eDP-1 is not on a card of the radeon driver"}},
 		{radeon("dpm"), []string{"panel_power_savings=1"}, []string{
 			"sysfs:" + videoDir + "/card0-LVDS-1/amdgpu/panel_power_savings ! unsupported: card0-LVDS-1 is not a laptop panel on amdgpu"}},
-		{nil, []string{"panel_power_savings=1"}, []string{"p.conf:1: [video] does nothing: no free video device on this machine"}},
+		{nil, []string{"panel_power_savings=1"}, []string{"p.conf:1: [video] does nothing: this machine has no unassigned video device"}},
 	} {
 		got := plugin.PlanPlugintest(t, Video, machine.Mounted(t, tt.tree), plugin.Unit("video", tt.lines...))
 		if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -29,19 +29,19 @@ var Disk = plugin.Plugin{
 	Dynamic:    diskDynamic,
 	Options: []plugin.Option{
 		{Name: "dynamic", Default: "true", Control: true, Words: plugin.OnlyTrue, Check: plugin.CheckDynamic,
-			Doc: "whether apm and spindown follow the load where dynamic tuning is on: true or false"},
+			Doc: "true or false: apm and spindown follow the load if dynamic tuning is on"},
 		{Name: "elevator", PerDevice: true, Plan: planElevator,
-			Doc: "I/O scheduler: none, mq-deadline, bfq or kyber, or alternatives a|b of which the first that the disk offers is taken; the names of Linux before 5.0 (noop, deadline, cfq) are mapped"},
+			Doc: "I/O scheduler: none, mq-deadline, bfq or kyber, or alternatives a|b; the first that the disk offers is used; the names of Linux before 5.0 (noop, deadline, cfq) are mapped"},
 		{Name: "apm", PerDevice: true, Plan: planAPM,
 			Doc: "Advanced Power Management of an ATA disk: 1 (most saving) to 254 (most speed), 255 turns it off; 1 to 127 let the disk spin down"},
 		{Name: "spindown", PerDevice: true, Plan: planSpindown,
-			Doc: "standby timer of an ATA disk, in hdparm -S steps: 0 never, 1 to 240 times 5 s, 241 to 251 (n-240) times 30 min, 252 21 min, 253 the disk's own, 255 21 min 15 s"},
+			Doc: "standby timer of an ATA disk, in hdparm -S steps: 0 never; N from 1 to 240: N times 5 s; N from 241 to 251: (N-240) times 30 min; 252: 21 min; 253: the disk's own time; 255: 21 min 15 s"},
 		{Name: "readahead", PerDevice: true, Plan: planReadahead,
 			Doc: "read-ahead in KiB, or in sectors of 512 bytes as \"N s\"; >N only raises and <N only lowers it; whole pages"},
 		{Name: "readahead_multiply", PerDevice: true, Plan: planMultiply,
-			Doc: "factor (greater than 0, may be a fraction) on the read-ahead that the disk has without the profile"},
+			Doc: "factor by which the read-ahead without the profile is multiplied (greater than 0, may be a fraction)"},
 		{Name: "scheduler_quantum", PerDevice: true, Plan: planQuantum,
-			Doc: "requests that the CFQ scheduler dispatches at a time (1 or more); CFQ left Linux in 5.0"},
+			Doc: "requests that the CFQ scheduler dispatches at a time (1 or more); Linux 5.0 removed CFQ"},
 	},
 }
 
@@ -68,11 +68,11 @@ func planElevator(_ context.Context, r *plugin.Request, o profile.Option, device
 		// elv_iosched_load_module).
 		chosen, why := current(name, offered)
 		if !stacked(offered) && plugin.HasModule(r.Host, chosen, chosen+"-iosched") {
-			return wantElevator(s, chosen, joinDisk(why, "the kernel loads the module "+chosen+" with it"), o), nil
+			return wantElevator(s, chosen, joinDisk(why, "the kernel then loads the module "+chosen), o), nil
 		}
 	}
 	if stacked(offered) {
-		return plugin.Lacks(r.Host, s, o, "%s has no queue of its own to schedule: it offers only none", device), nil
+		return plugin.Lacks(r.Host, s, o, "%s has no queue of its own, so it offers only the scheduler none", device), nil
 	}
 	return plugin.Lacks(r.Host, s, o, "%s offers only %s", device, strings.Join(offered, ", ")), nil
 }
@@ -84,7 +84,7 @@ func current(name string, offered []string) (string, string) {
 	case !old || slices.Contains(offered, name):
 		return name, ""
 	case name == "cfq":
-		return now, "cfq left Linux in 5.0; bfq does its work"
+		return now, "cfq left Linux in 5.0; bfq replaces it"
 	}
 	return now, fmt.Sprintf("%s is called %s since Linux 5.0", name, now)
 }
@@ -188,7 +188,7 @@ func planMultiply(_ context.Context, r *plugin.Request, o profile.Option, device
 func planQuantum(_ context.Context, r *plugin.Request, o profile.Option, device string) ([]plugin.Item, error) {
 	s := plugin.Sysfs(diskSysDir(device) + "/queue/iosched/quantum")
 	if !plugin.Exists(r.Host, s.Name) {
-		return plugin.Lacks(r.Host, s, o, "quantum belongs to the CFQ scheduler, which %s does not use and Linux has not since 5.0", device), nil
+		return plugin.Lacks(r.Host, s, o, "quantum belongs to the CFQ scheduler, which %s does not use; Linux 5.0 removed CFQ", device), nil
 	}
 	return plugin.Number(s, o, 1, math.MaxInt32, "a number of requests, 1 or more"), nil
 }

@@ -20,13 +20,13 @@ import (
 // EeePCSHE is the plug-in for [eeepc_she] sections.
 var EeePCSHE = plugin.Plugin{
 	Name:    "eeepc_she",
-	Doc:     "lets the bus clock of Asus Eee PC netbooks follow the load where dynamic tuning is on; does nothing otherwise",
+	Doc:     "adapts the bus clock of Asus Eee PC netbooks to the load; works only if dynamic tuning is on",
 	Dynamic: eeepcsheDynamic,
 	Options: []plugin.Option{
 		{Name: "load_threshold_normal", Default: "0.6", Control: true,
-			Doc: "load average of one minute from which on the clock is set to she_normal"},
+			Doc: "one-minute load average at or above which the clock is set to she_normal"},
 		{Name: "load_threshold_powersave", Default: "0.4", Control: true,
-			Doc: "load average of one minute up to which the clock is set to she_powersave; between the two it stays as it is"},
+			Doc: "one-minute load average at or below which the clock is set to she_powersave; between the two limits the clock does not change"},
 		{Name: "she_powersave", Default: "2", Control: true,
 			Doc: "clock at rest: 0 high, 1 normal, 2 saving (sysfs-platform-eeepc-laptop, cpufv)"},
 		{Name: "she_normal", Default: "1", Control: true,
@@ -54,7 +54,7 @@ func eeepcsheDynamic(_ context.Context, r *plugin.Request) ([]plugin.Loop, []plu
 	path, ok := controlFile(r.Host)
 	switch {
 	case !ok:
-		return nil, plugin.LacksFiles(r.Host, s, whole, controlFiles, "only Asus Eee PC netbooks have it"), nil
+		return nil, plugin.LacksFiles(r.Host, s, whole, controlFiles, "only Asus Eee PC netbooks have this bus clock"), nil
 	case !readable(r.Host, path):
 		return nil, plugin.Lacks(r.Host, s, whole, "the driver does not report the clock, so undo could not restore it"), nil
 	}

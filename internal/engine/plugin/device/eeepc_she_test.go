@@ -68,7 +68,7 @@ func TestEeePCSHEDynamic(t *testing.T) {
 		items []string
 	}{
 		{"an Eee PC", map[string]string{file: "0x301\n"}, nil, 1, nil},
-		{"another machine", nil, nil, 0, []string{place + " ! unsupported: only Asus Eee PC netbooks have it"}},
+		{"another machine", nil, nil, 0, []string{place + " ! unsupported: only Asus Eee PC netbooks have this bus clock"}},
 		{"nonsense", map[string]string{file: "0x301\n"}, []string{"she_normal=3", "load_threshold_normal=x"}, 0, []string{
 			place + ` ! rejected: "x" is not a value for load_threshold_normal: want a load, such as 0.2`,
 			place + ` ! rejected: "3" is not a value for she_normal: want 0, 1 or 2`,

@@ -24,19 +24,19 @@ import (
 // Net is the plug-in for [net] sections.
 var Net = plugin.Plugin{
 	Name:       "net",
-	Doc:        "sets offloads, coalescing, rings, channels and wake-on-LAN of the network devices that have hardware behind them, and the size of the connection tracking table",
+	Doc:        "sets offloads, coalescing, rings, channels and wake-on-LAN of physical network devices, and the size of the connection tracking table",
 	Devices:    netDevices,
 	DevicePath: netSysDir,
 	Dynamic:    netDynamic,
 	Options: []plugin.Option{
 		{Name: "dynamic", Default: "true", Control: true, Words: plugin.OnlyTrue, Check: plugin.CheckDynamic,
-			Doc: "whether the speed that the device offers follows its load where dynamic tuning is on: true or false; each change of it interrupts the link for some seconds"},
+			Doc: "true or false: the advertised link speed follows the load if dynamic tuning is on; each change interrupts the link for some seconds"},
 		{Name: "nf_conntrack_hashsize", Plan: planHashSize,
-			Doc: "buckets of the connection tracking table, 1 or more; the kernel rounds up to a whole page of them"},
+			Doc: "buckets of the connection tracking table, 1 or more; the kernel rounds up to a full page"},
 		// Channels first: in many drivers a new number resets rings and interrupt moderation.
 		// Among features, checksums come before those that need them.
 		{Name: "channels", PerDevice: true, Plan: planGroup(host.NetChannels),
-			Doc: "channels (an interrupt and its queues) as NAME N ...: rx, tx, other, combined (ethtool -l); combined N and rx N tx N stand for each other where a device has only one of them"},
+			Doc: "channels (an interrupt and its queues) as NAME N ...: rx, tx, other, combined (ethtool -l); if a device has only one of the forms combined N and rx N tx N, either form can be used"},
 		{Name: "ring", PerDevice: true, Plan: planGroup(host.NetRing),
 			Doc: "descriptors in each ring as NAME N ...: rx, rx-mini, rx-jumbo, tx (ethtool -g)"},
 		{Name: "features", PerDevice: true, Plan: planGroup(host.NetFeatures),
@@ -48,9 +48,9 @@ var Net = plugin.Plugin{
 		{Name: "txqueuelen", PerDevice: true, Plan: planLink("txqueuelen", 0, "a number of packets"),
 			Doc: "length of the transmit queue in packets, 0 or more"},
 		{Name: "mtu", PerDevice: true, Plan: planLink("mtu", 1, "a number of bytes"),
-			Doc: "largest packet in bytes; less than 1280 is refused where the device has IPv6, whose addresses it would lose for good"},
+			Doc: "largest packet in bytes; less than 1280 is refused for a device with IPv6, because it would lose its IPv6 addresses"},
 		{Name: "wake_on_lan", PerDevice: true, Plan: planWakeOnLAN,
-			Doc: "what wakes the machine: letters of pumbagsf as ethtool -s wol takes them, d or 0 for nothing"},
+			Doc: "events that wake the machine: letters of pumbagsf as in ethtool -s wol, d or 0 for none"},
 	},
 }
 
@@ -132,7 +132,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	value, want := parseValue(g, p)
 	switch known := host.NetParamNames(g); {
 	case known != nil && !slices.Contains(known, p.name):
-		return refuse(plugin.Rejected, "no %s parameter is called %q; there are %s", g, p.name, strings.Join(known, ", "))
+		return refuse(plugin.Rejected, "no %s parameter is called %q; valid names are %s", g, p.name, strings.Join(known, ", "))
 	case want != "":
 		return refuse(plugin.Rejected, "%q is not a value for %s: want %s", p.value, p.name, want)
 	case host.Unknown(err):
@@ -140,7 +140,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	case errors.Is(err, syscall.EOPNOTSUPP):
 		return refuse(plugin.Unsupported, "the driver of %s has no %s parameters", device, g)
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(plugin.Unsupported, "%s is gone", device)
+		return refuse(plugin.Unsupported, "network device %s was removed", device)
 	case errors.Is(err, fs.ErrPermission): // only root can read wake-on-LAN
 		return refuse(plugin.Unknown, "not readable: %v", err)
 	case err != nil:
@@ -304,7 +304,7 @@ func planWakeOnLAN(_ context.Context, r *plugin.Request, o profile.Option, devic
 	now, _ := host.FindParam(params, string(host.NetWakeOnLAN))
 	for _, c := range value {
 		if c != 'd' && !strings.ContainsRune(now.Max, c) {
-			why := fmt.Sprintf("%s supports wake-up only by %s, not %c", device, now.Max, c)
+			why := fmt.Sprintf("%s supports only the wake-up events %s, not %c", device, now.Max, c)
 			if now.Max == "d" {
 				why = device + " cannot wake this machine"
 			}

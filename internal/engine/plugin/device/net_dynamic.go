@@ -58,7 +58,7 @@ func netDynamic(ctx context.Context, r *plugin.Request) ([]plugin.Loop, []plugin
 func speeds(r *plugin.Request, device string, s setting.Setting) (fastest int, some string, why string) {
 	params, err := r.Host.Net.Params(device, host.NetLinkModes)
 	if err != nil {
-		return 0, "", fmt.Sprintf("%s has no speed to choose: %v", device, err)
+		return 0, "", fmt.Sprintf("cannot determine the speeds of %s: %v", device, err)
 	}
 	modes, _ := host.FindParam(params, advertise)
 	if modes.Fixed {

@@ -119,12 +119,12 @@ func TestNetPlan(t *testing.T) {
 			"net:eth0/coalesce-adaptive-rx ! unsupported: the driver of eth0 has no coalesce parameters",
 			"net:eth0/coalesce-rx-usecs ! unsupported: the driver of eth0 has no coalesce parameters",
 			"net:eth0/coalesce-tx-frames ! unsupported: the driver of eth0 has no coalesce parameters",
-			`net:eth0/coalesce-tx-usec ! rejected: no coalesce parameter is called "tx-usec"; there are …`,
+			`net:eth0/coalesce-tx-usec ! rejected: no coalesce parameter is called "tx-usec"; valid names are …`,
 			`net:eth0/coalesce-tx-usecs ! rejected: "on" is not a value for tx-usecs: want a whole number of 32 bits`,
 			"net:eth1/coalesce-adaptive-rx = off",
 			"net:eth1/coalesce-rx-usecs = 16",
 			"net:eth1/coalesce-tx-frames ! unsupported: eth1 has no coalesce parameter tx-frames",
-			`net:eth1/coalesce-tx-usec ! rejected: no coalesce parameter is called "tx-usec"; there are …`,
+			`net:eth1/coalesce-tx-usec ! rejected: no coalesce parameter is called "tx-usec"; valid names are …`,
 			`net:eth1/coalesce-tx-usecs ! rejected: "on" is not a value for tx-usecs: want a whole number of 32 bits`,
 		}},
 		{"rings", []string{"ring=rx 1024 tx 5000"}, []string{
@@ -162,7 +162,7 @@ func TestNetPlan(t *testing.T) {
 		}},
 		{"wake on nothing", []string{"devices=eth1", "wake_on_lan=g0"}, []string{"net:eth1/wake-on-lan = d"}},
 		{"wake on what the device does not know", []string{"devices=eth1", "wake_on_lan=gs"}, []string{
-			"net:eth1/wake-on-lan ! unsupported: eth1 supports wake-up only by pumbg, not s"}},
+			"net:eth1/wake-on-lan ! unsupported: eth1 supports only the wake-up events pumbg, not s"}},
 		{"wake on what is none", []string{"devices=eth1", "wake_on_lan=magic!"}, []string{
 			`net:eth1/wake-on-lan ! rejected: "magic!" is not a value for wake_on_lan: want letters of pumbagsf, or d for nothing`}},
 		{"connection tracking", []string{"dynamic=0", "nf_conntrack_hashsize=131072"}, []string{
@@ -175,8 +175,8 @@ func TestNetPlan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := plugin.PlanPlugintest(t, Net, netMachine(t), plugin.Unit("net", tt.lines...))
 			for i, l := range got {
-				if before, _, ok := strings.Cut(l, "; there are "); ok {
-					got[i] = before + "; there are …"
+				if before, _, ok := strings.Cut(l, "; valid names are "); ok {
+					got[i] = before + "; valid names are …"
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

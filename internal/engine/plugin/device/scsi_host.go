@@ -21,7 +21,7 @@ var SCSIHost = plugin.Plugin{
 	DevicePath: func(device string) string { return "/sys/bus/scsi/devices/" + device },
 	Options: []plugin.Option{
 		{Name: "alpm", PerDevice: true, Plan: planSCSIHost,
-			Doc: "policy of an AHCI port: max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power; ports that take disks while running are left alone"},
+			Doc: "policy of an AHCI port: max_performance, medium_power, med_power_with_dipm, min_power_with_partial or min_power; hot-pluggable ports are left alone"},
 	},
 }
 

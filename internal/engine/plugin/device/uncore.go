@@ -20,13 +20,13 @@ const uncoreDir = "/sys/devices/system/cpu/intel_uncore_frequency"
 // Uncore is the plug-in for [uncore] sections.
 var Uncore = plugin.Plugin{
 	Name:    "uncore",
-	Doc:     "limits the uncore frequency of Intel processors; devices are uncoreNN, or package_NN_die_NN where the processor has no finer ones",
+	Doc:     "limits the uncore frequency of Intel processors; devices are uncoreNN, or package_NN_die_NN if the processor has no uncoreNN",
 	Devices: uncoreDevices,
 	Options: []plugin.Option{
 		{Name: "max_freq_khz", PerDevice: true, Plan: planUncore,
-			Doc: "upper limit in kHz, or N% (0 to 100) of the way from the lowest to the highest possible; whole steps of 100 MHz"},
+			Doc: "upper limit in kHz, or N% (0 to 100) of the way from the lowest to the highest possible; rounded to steps of 100 MHz"},
 		{Name: "min_freq_khz", PerDevice: true, Plan: planUncore,
-			Doc: "lower limit in kHz, or N% (0 to 100) of the way from the lowest to the highest possible; whole steps of 100 MHz"},
+			Doc: "lower limit in kHz, or N% (0 to 100) of the way from the lowest to the highest possible; rounded to steps of 100 MHz"},
 	},
 }
 
@@ -136,7 +136,7 @@ func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item
 	}
 	if rest := n % step; rest != 0 {
 		n -= rest
-		why = joinUncore(why, "in whole steps of 100 MHz")
+		why = joinUncore(why, "rounded to steps of 100 MHz")
 	}
 	switch {
 	case o.Name == upper && n > highest:

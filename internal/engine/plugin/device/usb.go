@@ -23,7 +23,7 @@ var USB = plugin.Plugin{
 	DevicePath: func(device string) string { return usbDir + "/" + device },
 	Options: []plugin.Option{
 		{Name: "autosuspend", PerDevice: true, Words: plugin.OnlyTrue, Plan: planUSB,
-			Doc: "seconds of rest after which a device that may sleep is suspended; 0 at once, -1 never; true is 1 and false is 0"},
+			Doc: "idle seconds after which a device is suspended: 0 at once, -1 never; true means 1 and false means 0"},
 	},
 }
 

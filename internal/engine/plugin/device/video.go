@@ -23,9 +23,9 @@ var Video = plugin.Plugin{
 	DevicePath: func(device string) string { return videoDir + "/" + device },
 	Options: []plugin.Option{
 		{Name: "radeon_powersave", PerDevice: true, Plan: planRadeon,
-			Doc: "default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance; of several, apart by commas or spaces, the first that the card's power method takes"},
+			Doc: "default, auto, low, mid, high, dynpm, dpm-battery, dpm-balanced or dpm-performance; in a list with commas or spaces, the first value that the card's power method accepts is used"},
 		{Name: "panel_power_savings", PerDevice: true, Plan: planPanel,
-			Doc: "saving on a laptop panel at the cost of true colours: 0 (none) to 4 (most)"},
+			Doc: "power saving of a laptop panel, which makes colors less accurate: 0 (none) to 4 (most)"},
 	},
 }
 

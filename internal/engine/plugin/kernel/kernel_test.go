@@ -63,7 +63,7 @@ func TestSysctlPlan(t *testing.T) {
 		{`net.ipv4.tcp_rmem="4096 87380 16777216"`, "sysctl:net.ipv4.tcp_rmem = 4096 87380 16777216"},
 		{"kernel.core_pattern=|/bin/false %e", "sysctl:kernel.core_pattern = |/bin/false %e"},
 		{"net.ipv4.conf.eth0/100.rp_filter=1", "sysctl:net.ipv4.conf.eth0/100.rp_filter = 1"},
-		{"kernel.core_pattern=", `sysctl:kernel.core_pattern ! rejected: "" is not a value for kernel.core_pattern: want a value; writing nothing changes nothing`},
+		{"kernel.core_pattern=", `sysctl:kernel.core_pattern ! rejected: "" is not a value for kernel.core_pattern: want a value that is not empty`},
 		{"net.ipv4.neigh.lo.retrans_time=5", "sysctl:net.ipv4.neigh.lo.retrans_time ! refused: the unit of retrans_time depends on the kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.retrans_time_ms, in milliseconds"},
 		{"net.ipv4.neigh.lo.base_reachable_time=5", "sysctl:net.ipv4.neigh.lo.base_reachable_time ! refused: the unit of base_reachable_time depends on the kernel (net/core/neighbour.c); set net.ipv4.neigh.lo.base_reachable_time_ms, in milliseconds"},
 		{"net.ipv4.neigh.lo.retrans_time_ms=5", "sysctl:net.ipv4.neigh.lo.retrans_time_ms = 5"},
@@ -71,11 +71,11 @@ func TestSysctlPlan(t *testing.T) {
 		{"vm.swappiness=1\n2", "sysctl:vm.swappiness ! rejected: a multi-line value cannot be written atomically"},
 		{"vm.swappiness=7\n", "sysctl:vm.swappiness = 7"},
 		{"vm.swappiness=\"7\"\r\n\n", "sysctl:vm.swappiness = 7"},
-		{"vm.swappiness=\n", `sysctl:vm.swappiness ! rejected: "\n" is not a value for vm.swappiness: want a value; writing nothing changes nothing`},
+		{"vm.swappiness=\n", `sysctl:vm.swappiness ! rejected: "\n" is not a value for vm.swappiness: want a value that is not empty`},
 		{"vm.nothing=1", "sysctl:vm.nothing ! unsupported: this kernel has no vm.nothing"},
 		{"vm.*=1", "sysctl:vm.* ! unsupported: this kernel has no vm.*"},
 		{"kernel.sched_min_granularity_ns=1", "sysctl:kernel.sched_min_granularity_ns ! unsupported: this kernel has no kernel.sched_min_granularity_ns: since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},
-		{"net.netfilter.nf_conntrack_max=1", "sysctl:net.netfilter.nf_conntrack_max ! unsupported: this kernel has no net.netfilter.nf_conntrack_max: it comes with the module nf_conntrack, which is not loaded"},
+		{"net.netfilter.nf_conntrack_max=1", "sysctl:net.netfilter.nf_conntrack_max ! unsupported: this kernel has no net.netfilter.nf_conntrack_max: the variable comes with the module nf_conntrack, which is not loaded"},
 		{"vm//swappiness=1", `sysctl:vm//swappiness ! rejected: sysctl "vm//swappiness": not a name below /proc/sys`},
 		{"vm/../../etc/passwd=x", `sysctl:vm/../../etc/passwd ! refused: sysctl "vm/../../etc/passwd": leads outside /proc/sys/`},
 	} {
@@ -107,11 +107,11 @@ func TestSysfsPlan(t *testing.T) {
 			"sysfs:/sys/devices/system/cpu/cpu0/x = 1", "sysfs:/sys/devices/system/cpu/cpu2/x = 1"}},
 		{"/sys/devices/system/cpu/cpu?/x=1", []string{
 			"sysfs:/sys/devices/system/cpu/cpu0/x = 1", "sysfs:/sys/devices/system/cpu/cpu2/x = 1"}},
-		{"/sys/block/*/nothing=1", []string{"sysfs:/sys/block/*/nothing ! unsupported: nothing on this machine matches it"}},
+		{"/sys/block/*/nothing=1", []string{"sysfs:/sys/block/*/nothing ! unsupported: no attribute on this machine matches this pattern"}},
 		{"/sys/nothing=1", []string{"sysfs:/sys/nothing ! unsupported: this machine has no such attribute"}},
 		{"/sys/../etc/passwd=1", []string{"sysfs:/etc/passwd ! refused: /etc/passwd is not below /sys; this plug-in writes only below /sys"}},
 		{"/etc/pass*=1", []string{"sysfs:/etc/pass* ! refused: /etc/pass* is not below /sys; this plug-in writes only below /sys"}},
-		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! rejected: "" is not a value for /sys/kernel/mm/ksm/run: want a value; writing nothing changes nothing`}},
+		{"/sys/kernel/mm/ksm/run=", []string{`sysfs:/sys/kernel/mm/ksm/run ! rejected: "" is not a value for /sys/kernel/mm/ksm/run: want a value that is not empty`}},
 	} {
 		got := plugin.PlanPlugintest(t, Sysfs, h, plugin.Unit("sysfs", tt.line))
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -156,7 +156,7 @@ func TestVMPlan(t *testing.T) {
 		{"word", vmMachine, []string{"transparent_hugepages=sometimes"}, []string{
 			enabled + ` ! rejected: "sometimes" is not a value for transparent_hugepages: want always, madvise or never`}},
 		{"on the command line", onCommandLine, []string{"transparent_hugepages=never"}, []string{
-			enabled + " ! overridden: not written: the kernel command line sets transparent_hugepage=madvise"}},
+			enabled + " ! overridden: not written, because the kernel command line sets transparent_hugepage=madvise"}},
 		{"on the command line, the same", onCommandLine, []string{"transparent_hugepages=madvise"}, []string{enabled + " = madvise"}},
 		{"no huge pages", without, []string{"transparent_hugepages=never", "transparent_hugepage.defrag=never"}, []string{
 			enabled + " ! unsupported: this kernel is built without transparent huge pages",

@@ -22,11 +22,11 @@ import (
 // Modules turns [modules] sections into changes.
 var Modules = plugin.Plugin{
 	Name: "modules",
-	Doc:  "sets options of kernel modules in " + confFile + "; +r loads the module (again) at once",
+	Doc:  "sets options of kernel modules in " + confFile + "; +r loads or reloads the module at once",
 	Free: func(name string) (plugin.Option, bool) {
 		return plugin.Option{
 			Name: name,
-			Doc:  "MODULE=[+r[,] ]OPTION=VALUE ...: the module's options (modprobe.d(5)); +r loads it now, again if it is loaded",
+			Doc:  "MODULE=[+r[,] ]OPTION=VALUE ...: the module's options (modprobe.d(5)); +r loads or reloads the module now",
 			Plan: planModules,
 		}, true
 	},
@@ -84,7 +84,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 		case err != nil:
 			it.Verdict, it.Why = plugin.Unknown, host.NotRecorded("whether it is loaded").Error()
 		case now == "unloaded":
-			it.Verdict, it.Why = plugin.Drifted, "not loaded; without +r it is not loaded"
+			it.Verdict, it.Why = plugin.Drifted, "not loaded, and fettle loads it only with +r"
 		}
 		items = append(items, it)
 	}

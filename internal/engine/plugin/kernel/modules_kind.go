@@ -100,7 +100,7 @@ func (k options) Effect(_ context.Context, s setting.Setting, want setting.Value
 		return plugin.Unknown, err.Error()
 	}
 	if now == "unloaded" {
-		return plugin.NeedsRestart, "module not loaded; the options take effect when it is"
+		return plugin.NeedsRestart, "module not loaded; the options take effect when it is loaded"
 	}
 	if differ, _ := differing(k.host, s.Name, reload().ReplaceAllString(want.Text, "")); len(differ) > 0 {
 		return plugin.NeedsReboot, "loaded without " + strings.Join(differ, " ") + "; takes effect when the module is loaded again"

@@ -42,7 +42,7 @@ func TestModulesPlan(t *testing.T) {
 		{"netrom= +r, nr_ndevs=2  x=3 ", []string{"modprobe:netrom = +r nr_ndevs=2 x=3", "module:netrom = loaded nr_ndevs=2 x=3"}},
 		{"netrom=+r", []string{"module:netrom = loaded"}},
 		{"snd-hda-intel=power_save=1", []string{"modprobe:snd_hda_intel = power_save=1"}},
-		{"netrom=", []string{"module:netrom drifted: not loaded; without +r it is not loaded"}},
+		{"netrom=", []string{"module:netrom drifted: not loaded, and fettle loads it only with +r"}},
 		{"nvme-core=", []string{"module:nvme_core ok: loaded"}},
 		{"nosuch=a=1", []string{"modprobe:nosuch unsupported: this kernel has no module nosuch"}},
 		{"rcutree=kthread_prio=1", []string{"modprobe:rcutree unsupported: rcutree is built into this kernel, so modprobe.d has no effect; put rcutree.kthread_prio=1 on the kernel command line"}},

@@ -20,10 +20,10 @@ import (
 // Mounts is the plug-in for [mounts] sections.
 var Mounts = plugin.Plugin{
 	Name: "mounts",
-	Doc:  "names the file systems whose write barriers a profile wants off, and leaves them on",
+	Doc:  "lists the file systems whose write barriers a profile would turn off, and leaves the barriers on",
 	Options: []plugin.Option{{
 		Name:      "disable_barriers",
-		Doc:       "true, or force (also above a write-back cache): read, and refused with the reason",
+		Doc:       "true, or force (also above a write-back cache): accepted for compatibility, but refused with a reason",
 		PerDevice: true,
 		Words:     plugin.OnlyTrue,
 		Plan:      planMounts,
@@ -95,7 +95,7 @@ func planMounts(_ context.Context, r *plugin.Request, o profile.Option, device s
 		also := ""
 		switch {
 		case m.fstype == "xfs":
-			also = ", which has had no such option since Linux 4.19"
+			also = "; Linux 4.19 removed this option for this file system"
 		case !strings.HasPrefix(m.fstype, "ext"):
 			also = ", for which this plug-in has no barrier option"
 		case !force && m.writeBack(r.Host):

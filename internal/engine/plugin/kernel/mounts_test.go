@@ -41,7 +41,7 @@ func TestRefused(t *testing.T) {
 			"barrier:/ refused: " + reason + " (ext4 on /dev/sda1" + note + ")",
 			"barrier:/home refused: " + reason + " (ext4 on /dev/mapper/vg-home" + note + ")",
 			"barrier:/with space refused: " + reason + " (ext3 on /dev/sda2" + note + ")",
-			"barrier:/x refused: " + reason + " (xfs on /dev/sda3, which has had no such option since Linux 4.19)",
+			"barrier:/x refused: " + reason + " (xfs on /dev/sda3; Linux 4.19 removed this option for this file system)",
 			"barrier:/y refused: " + reason + " (btrfs on /dev/sda4, for which this plug-in has no barrier option)"}
 	}
 	for _, c := range []struct {

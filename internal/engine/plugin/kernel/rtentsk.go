@@ -17,7 +17,7 @@ import (
 // RTEntsk is the plug-in for [rtentsk] sections.
 var RTEntsk = plugin.Plugin{
 	Name:   "rtentsk",
-	Doc:    "keeps a socket open that asks for network timestamps, so that the static key behind them is never switched while real-time work runs; it has no options",
+	Doc:    "keeps a socket with network timestamps open, so that the kernel never switches their static key while real-time work runs; it has no options",
 	Always: planRtentsk,
 }
 

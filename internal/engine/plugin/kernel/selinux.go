@@ -14,7 +14,7 @@ import (
 // SELinux turns [selinux] sections into changes.
 var SELinux = plugin.Plugin{
 	Name: "selinux",
-	Doc:  "sets how many decisions SELinux's access vector cache keeps",
+	Doc:  "sets the size of SELinux's access vector cache",
 	Options: []plugin.Option{{
 		Name: "avc_cache_threshold",
 		Doc:  "entries of the access vector cache, 0 or more; the kernel's default is 512 (security/selinux/avc.c)",

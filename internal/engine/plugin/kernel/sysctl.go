@@ -68,7 +68,7 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 	}
 	op, text := plugin.Modifier(value)
 	if text == "" && now.Text != "" {
-		return plugin.BadValue(s, o, "a value; writing nothing changes nothing"), nil
+		return plugin.BadValue(s, o, "a value that is not empty"), nil
 	}
 	it := plugin.Want(s, text, o)
 	it.Change.Op, it.Now = op, &now
@@ -80,20 +80,20 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 func whereabouts(name string) string {
 	for _, w := range []struct{ pattern, text string }{
 		{"kernel.sched_min_granularity_ns", "since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},
-		{"kernel.sched_latency_ns", "the EEVDF scheduler of Linux 6.6 works without it"},
-		{"kernel.sched_wakeup_granularity_ns", "the EEVDF scheduler of Linux 6.6 works without it"},
-		{"kernel.sched_tunable_scaling", "since Linux 5.13 it is in debugfs, and [scheduler] sets it"},
-		{"kernel.sched_migration_cost_ns", "since Linux 5.13 it is in debugfs, and [scheduler] sets it"},
-		{"kernel.sched_nr_migrate", "since Linux 5.13 it is in debugfs, and [scheduler] sets it"},
-		{"kernel.numa_balancing_scan_*", "since Linux 5.13 it is in debugfs, and [scheduler] sets it"},
-		{"vm.nr_pdflush_threads", "Linux 2.6.32 replaced pdflush by one flusher per device"},
-		{"net.ipv4.tcp_tw_recycle", "Linux 4.12 removed it: it broke clients behind address translation"},
+		{"kernel.sched_latency_ns", "the EEVDF scheduler of Linux 6.6 does not have this variable"},
+		{"kernel.sched_wakeup_granularity_ns", "the EEVDF scheduler of Linux 6.6 does not have this variable"},
+		{"kernel.sched_tunable_scaling", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},
+		{"kernel.sched_migration_cost_ns", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},
+		{"kernel.sched_nr_migrate", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},
+		{"kernel.numa_balancing_scan_*", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},
+		{"vm.nr_pdflush_threads", "Linux 2.6.32 replaced pdflush with one flusher thread per device"},
+		{"net.ipv4.tcp_tw_recycle", "Linux 4.12 removed it: it broke connections of clients behind NAT"},
 		{"net.ipv4.tcp_low_latency", "Linux 4.14 removed it with the prequeue"},
-		{"net.ipv4.tcp_fack", "it does nothing since Linux 4.15"},
-		{"net.netfilter.*", "it comes with the module nf_conntrack, which is not loaded"},
-		{"net.nf_conntrack_max", "it comes with the module nf_conntrack, which is not loaded"},
-		{"net.bridge.*", "it comes with the module br_netfilter, which is not loaded"},
-		{"sunrpc.*", "it comes with the module sunrpc, which is not loaded"},
+		{"net.ipv4.tcp_fack", "it has had no effect since Linux 4.15"},
+		{"net.netfilter.*", "the variable comes with the module nf_conntrack, which is not loaded"},
+		{"net.nf_conntrack_max", "the variable comes with the module nf_conntrack, which is not loaded"},
+		{"net.bridge.*", "the variable comes with the module br_netfilter, which is not loaded"},
+		{"sunrpc.*", "the variable comes with the module sunrpc, which is not loaded"},
 	} {
 		if profile.Fnmatch(w.pattern, name) {
 			return ": " + w.text

@@ -34,13 +34,13 @@ func planSysfs(_ context.Context, r *plugin.Request, o profile.Option, _ string)
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Refused, "%s is not below /sys; this plug-in writes only below /sys", pattern)}, nil
 	}
 	if o.Value == "" {
-		return plugin.BadValue(s, o, "a value; writing nothing changes nothing"), nil
+		return plugin.BadValue(s, o, "a value that is not empty"), nil
 	}
 	paths := glob(r.Host, pattern)
 	if len(paths) == 0 {
 		why := "this machine has no such attribute"
 		if hasMeta(pattern) {
-			why = "nothing on this machine matches it"
+			why = "no attribute on this machine matches this pattern"
 		}
 		return plugin.Lacks(r.Host, s, o, "%s", why), nil
 	}

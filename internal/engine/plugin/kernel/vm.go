@@ -20,19 +20,19 @@ var VM = plugin.Plugin{
 	Doc:  "sets the write-back limits of the page cache and transparent huge pages",
 	Options: []plugin.Option{
 		{Name: "transparent_hugepages", Plan: planTHP,
-			Doc: "when anonymous memory gets huge pages: always, madvise or never; left alone where the kernel command line says transparent_hugepage="},
+			Doc: "when anonymous memory gets huge pages: always, madvise or never; not written if the kernel command line sets transparent_hugepage="},
 		{Name: "transparent_hugepage", Plan: planTHP,
-			Doc: "another name of transparent_hugepages: always, madvise or never; wins where a unit has both"},
+			Doc: "another name of transparent_hugepages: always, madvise or never; takes precedence if a section has both"},
 		{Name: "transparent_hugepage.defrag", Plan: planDefrag,
-			Doc: "how hard a page fault works for a huge page: always, defer, defer+madvise, madvise or never"},
+			Doc: "effort of a page fault to get a huge page: always, defer, defer+madvise, madvise or never"},
 		{Name: "dirty_bytes", Plan: planDirty,
-			Doc: "dirty page cache at which writers wait: bytes (at least two pages), or N% of available memory (0 to 100)"},
+			Doc: "size of the dirty page cache at which writers wait: bytes (at least two pages), or N% of available memory (0 to 100)"},
 		{Name: "dirty_ratio", Plan: planDirty,
-			Doc: "dirty page cache at which writers wait, in percent of available memory (0 to 100); TuneD deprecates it in favour of dirty_bytes=N%; wins where a unit has both"},
+			Doc: "size of the dirty page cache at which writers wait, in percent of available memory (0 to 100); TuneD has replaced it with dirty_bytes=N%; takes precedence if a section has both"},
 		{Name: "dirty_background_bytes", Plan: planDirty,
-			Doc: "dirty page cache at which the kernel starts to write in the background: bytes (at least 1), or N% of available memory (0 to 100)"},
+			Doc: "size of the dirty page cache at which background write-back starts: bytes (at least 1), or N% of available memory (0 to 100)"},
 		{Name: "dirty_background_ratio", Plan: planDirty,
-			Doc: "dirty page cache at which the kernel starts to write in the background, in percent of available memory (0 to 100); TuneD deprecates it in favour of dirty_background_bytes=N%; wins where a unit has both"},
+			Doc: "size of the dirty page cache at which background write-back starts, in percent of available memory (0 to 100); TuneD has replaced it with dirty_background_bytes=N%; takes precedence if a section has both"},
 	},
 }
 
@@ -58,7 +58,7 @@ func planTHP(ctx context.Context, r *plugin.Request, o profile.Option, _ string)
 	}
 	if arg, ok := commandLine(r.Host, "transparent_hugepage="); ok {
 		if now, err := r.Kinds.Read(ctx, s); err != nil || now.Text != o.Value {
-			return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "not written: the kernel command line sets %s", arg)}, nil
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "not written, because the kernel command line sets %s", arg)}, nil
 		}
 	}
 	return []plugin.Item{plugin.Want(s, o.Value, o)}, nil

@@ -118,7 +118,7 @@ func (k unit) mayLimit(s setting.Setting, name, limit string, want setting.Value
 	case path.Ext(name) != ".service":
 		return fmt.Errorf("%s: %w: only services have process limits", s, setting.ErrNotSettable)
 	case strings.HasPrefix(name, "systemd-") || strings.HasPrefix(name, "dbus"):
-		return fmt.Errorf("%s: %w: restarting it would disrupt the machine", s, setting.ErrNotSettable)
+		return fmt.Errorf("%s: %w: restarting this service would disrupt the machine", s, setting.ErrNotSettable)
 	}
 	soft, hard, two := strings.Cut(want.Text, ":")
 	if a, b := limitNumber(soft), limitNumber(hard); two && a > b {

@@ -24,10 +24,10 @@ import (
 // Script turns [script] sections into changes.
 var Script = plugin.Plugin{
 	Name: "script",
-	Doc:  "runs a profile's own programs: start when it comes into force, stop when it goes, verify when it is verified",
+	Doc:  "runs a profile's own programs: with start when the profile is applied, with stop when it is undone, with verify when it is verified",
 	Options: []plugin.Option{{
 		Name: "script",
-		Doc:  "programs below a profile directory, each called with start, stop full_rollback, or verify; those of included profiles first",
+		Doc:  "programs below a profile directory, called with start, stop full_rollback, or verify; programs of included profiles run first",
 		Plan: planScript,
 	}},
 }

@@ -26,7 +26,7 @@ var Service = plugin.Plugin{
 		}
 		return plugin.Option{
 			Name: name,
-			Doc:  "start, stop, enable, disable, file:PATH between commas or semicolons; of contradicting words the last holds",
+			Doc:  "start, stop, enable, disable or file:PATH, separated by commas or semicolons; of contradicting words the last applies",
 			Plan: plan,
 		}, true
 	},
@@ -94,7 +94,7 @@ func plan(ctx context.Context, r *plugin.Request, o profile.Option, _ string) ([
 		case now.Absent:
 			it.Verdict, it.Why = plugin.Unsupported, "no such service: "+name
 		case aspect == "enabled" && now.Text != "enabled" && now.Text != "disabled":
-			it.Verdict, it.Why = plugin.Unsupported, fmt.Sprintf("its unit file is %s: it can be neither enabled nor disabled", now.Text)
+			it.Verdict, it.Why = plugin.Unsupported, fmt.Sprintf("the unit file is %s, so the service can be neither enabled nor disabled", now.Text)
 		}
 		items = append(items, it)
 		return nil

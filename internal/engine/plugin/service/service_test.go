@@ -70,7 +70,7 @@ func TestPlan(t *testing.T) {
 		{"service.mail=start,enable", []string{"unit:mail.service/active = active", "unit:mail.service/enabled = enabled"}},
 		{"service.mail=stop ; disable", []string{"unit:mail.service/active = inactive", "unit:mail.service/enabled = disabled"}},
 		{"service.mail=start,stop,disable,enable", []string{"unit:mail.service/active = inactive", "unit:mail.service/enabled = enabled"}},
-		{"service.s.socket=enable", []string{"unit:s.socket/enabled unsupported: its unit file is static: it can be neither enabled nor disabled"}},
+		{"service.s.socket=enable", []string{"unit:s.socket/enabled unsupported: the unit file is static, so the service can be neither enabled nor disabled"}},
 		{"service.none=start", []string{"unit:none.service/active unsupported: no such service: none.service"}},
 		{"service.mail=file:/usr/lib/tuned/p/mail.conf", []string{"dir:/etc/systemd/system/mail.service.d = directory", "unit:mail.service/dropin/mail.conf = [Service]\nNice=5\n"}},
 		{"service.web=start,file:/usr/lib/tuned/p/mail.conf", []string{"unit:web.service/dropin+restart/mail.conf = [Service]\nNice=5\n", "unit:web.service/active = active"}},

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-const onlyDynamic = "done while running, and only where tuned-main.conf has dynamic_tuning=1"
+const onlyDynamic = "done only if tuned-main.conf has dynamic_tuning=1"
 
 // conf converts the daemon's tuned.conf, whose plug-ins change values by load: today's dynamic
 // tuning.
@@ -48,7 +48,7 @@ func (im *importer) conf(text string) error {
 		case "nettuning":
 			if enabled {
 				im.set("net", "dynamic", "1", at)
-				im.warn(confFile, at.line, at.text, "%s; it lowers the speed of idle links, which some switches answer with a loss of the link", onlyDynamic)
+				im.warn(confFile, at.line, at.text, "%s; it lowers the speed of idle links, which makes some switches drop the link", onlyDynamic)
 			}
 		case "cputuning":
 			if enabled {
@@ -73,7 +73,7 @@ func (im *importer) diskTuning(keys map[string]line, at origin) {
 	if l, ok := keys["alpm"]; ok && isTrue(l.value) {
 		from := origin{confFile, l.no, l.text}
 		im.set("scsi_host", "alpm", "med_power_with_dipm", from)
-		im.warn(confFile, l.no, l.text, "was min_power while the disk was idle: med_power_with_dipm is as good on today's controllers and does not lose data; it holds always")
+		im.warn(confFile, l.no, l.text, "was min_power while the disk was idle: med_power_with_dipm is as good on today's controllers and does not lose data; it applies always")
 	}
 	if l, ok := keys["hdparm"]; !ok || isTrue(l.value) {
 		if ok {
@@ -126,7 +126,7 @@ func (im *importer) sysconfig(text string) error {
 			im.elevator(l.value, devices, from)
 		case "ELEVATOR_TUNE_DEVS":
 			if e := last["ELEVATOR"]; e.value == "" {
-				im.warn(sysconfigFile, l.no, from.text, "no ELEVATOR to set there: not imported")
+				im.warn(sysconfigFile, l.no, from.text, "ELEVATOR is not set, so this line has no effect: not imported")
 			}
 		case "USE_KTUNE_D":
 			if !isTrue(l.value) && l.value != "" {

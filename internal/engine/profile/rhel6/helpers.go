@@ -164,7 +164,7 @@ var governors = map[string]string{
 func governor(im *importer, args []string, from origin) bool {
 	name := args[0]
 	if today, ok := governors[name]; ok {
-		im.warn(from.file, from.line, from.text, "the drivers of today's processors may not have it: imported as %s, of which the first one holds that there is", today)
+		im.warn(from.file, from.line, from.text, "the drivers of today's processors may not have it: imported as %s; the first governor that exists is used", today)
 		name = today
 	}
 	im.set("cpu", "governor", name, from)

@@ -188,15 +188,15 @@ func TestImportErrors(t *testing.T) {
 // TestWarnings imports single lines and asks for the warning.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ file, text, release, want string }{
-		{"sysctl.ktune", "kernel.sched_latency_ns = 1", "5.14.0", "kernels in between have it"},
-		{"sysctl.ktune", "kernel.sched_latency_ns = 1", "6.6.1", "this kernel (6.6.1) no longer has it"},
+		{"sysctl.ktune", "kernel.sched_latency_ns = 1", "5.14.0", "on later kernels its verdict is unsupported"},
+		{"sysctl.ktune", "kernel.sched_latency_ns = 1", "6.6.1", "this kernel (6.6.1) does not have it"},
 		{"sysctl.ktune", "kernel.sched_nr_migrate = x", "6.6.1", "not a number"},
 		{"sysctl.ktune", "vm.swappiness = >10", "6.6.1", "begins with >"},
-		{"sysctl.ktune", "net.ipv4.neigh.default.base_reachable_time = 1", "6.6.1", "TuneD refuses it"},
+		{"sysctl.ktune", "net.ipv4.neigh.default.base_reachable_time = 1", "6.6.1", "TuneD accepts only"},
 		{"sysctl.ktune", "../etc/passwd = 1", "6.6.1", "not a line of the form"},
 		{"sysctl.ktune", "a..b = 1", "6.6.1", "not a line of the form"},
 		{"ktune.sysconfig", "ELEVATOR=cheap", "6.6.1", `"cheap" is not an elevator`},
-		{"ktune.sysconfig", "ELEVATOR_TUNE_DEVS=/sys/block/sda/queue/scheduler", "6.6.1", "no ELEVATOR to set there"},
+		{"ktune.sysconfig", "ELEVATOR_TUNE_DEVS=/sys/block/sda/queue/scheduler", "6.6.1", "ELEVATOR is not set, so this line has no effect"},
 		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR=noop", "6.6.1", "overridden by line 2"},
 		{"ktune.sysconfig", "ELEVATOR=cfq\nELEVATOR_TUNE_DEVS=/etc/passwd", "6.6.1", "not a pattern such as /sys/block/NAME/queue/scheduler: not imported"},
 		{"ktune.sysconfig", "USE_KTUNE_D=no", "6.6.1", "imported anyway"},

@@ -245,7 +245,7 @@ func (p *scriptParser) command() (command, error) {
 	}
 	c.text = strings.TrimRight(p.text[first.start:end], "\n")
 	if len(c.tokens) == 0 {
-		return c, &syntaxError{first.line, "no command here"}
+		return c, &syntaxError{first.line, "a command is missing at this place"}
 	}
 	return c, nil
 }

@@ -101,15 +101,15 @@ func (im *importer) sysctl(name, value string, from origin) {
 	}
 	there, known := im.hasSysctl(name)
 	if why, ok := removed[name]; ok && !there {
-		im.warn(from.file, from.line, from.text, "the kernel no longer has it: %s: not imported", why)
+		im.warn(from.file, from.line, from.text, "the kernel no longer has this variable (%s): not imported", why)
 		return
 	}
 	if strings.HasSuffix(name, ".base_reachable_time") || strings.HasSuffix(name, ".retrans_time") {
-		im.warn(from.file, from.line, from.text, "TuneD refuses it in favour of %s_ms, which is in milliseconds: not imported", name)
+		im.warn(from.file, from.line, from.text, "TuneD accepts only %s_ms, which is in milliseconds: not imported", name)
 		return
 	}
 	if !known && !im.noProcSys {
-		im.warn(from.file, from.line, from.text, "unknown in %s whether this kernel has it: kept", im.host.Name)
+		im.warn(from.file, from.line, from.text, "%s does not record whether this kernel has the variable: kept", im.host.Name)
 	}
 	if known && !there {
 		im.warn(from.file, from.line, from.text, "this kernel has no %s now (a module that is not loaded may bring it): kept, and verify calls it unsupported until then", name)
@@ -150,17 +150,17 @@ func (im *importer) warnScheduler() {
 		if there, _ := im.hasSysctl(name); there {
 			continue // before Linux 5.13 the plug-in finds it in /proc/sys
 		}
-		why := "left /proc/sys for debugfs in Linux 5.13: the scheduler plug-in writes it there"
+		why := "moved from /proc/sys to debugfs in Linux 5.13, where the scheduler plug-in writes it"
 		for _, gone := range goneFromScheduler {
 			if option == gone {
-				why = "went with its scheduler in Linux 6.6 and left /proc/sys in 5.13: kernels in between have it, others call it unsupported"
+				why = "moved from /proc/sys to debugfs in Linux 5.13 and removed in 6.6: on later kernels its verdict is unsupported"
 				if atLeast(im.release, 6, 6) {
-					why = fmt.Sprintf("this kernel (%s) no longer has it: it went with its scheduler in Linux 6.6; kept for older kernels", oneLine(im.release))
+					why = fmt.Sprintf("this kernel (%s) does not have it, because Linux 6.6 removed it with the old scheduler; kept for older kernels", oneLine(im.release))
 				}
 			}
 		}
 		if option == "sched_min_granularity_ns" {
-			why = "left /proc/sys for debugfs in Linux 5.13 and is called base_slice_ns since 6.6: the scheduler plug-in writes it there"
+			why = "moved from /proc/sys to debugfs in Linux 5.13, and called base_slice_ns since 6.6: the scheduler plug-in writes it"
 		}
 		im.warn(w.File, w.Line, w.Text, "%s", why)
 	}

@@ -16,7 +16,7 @@ var filesystems = platform.Source{
 	Inputs: inputs("filesystems",
 		fact.Input{Name: "*.mount", Type: fact.Text, Doc: "where the file system that holds the directory is mounted"},
 		fact.Input{Name: "*.type", Type: fact.Text},
-		fact.Input{Name: "*.device", Type: fact.Text, Doc: "absent on a network"},
+		fact.Input{Name: "*.device", Type: fact.Text, Doc: "block device; absent for network file systems"},
 		fact.Input{Name: "*.device_bytes", Type: fact.Number, Unit: "bytes", Doc: "size of the block device or partition"},
 		fact.Input{Name: "*.rotational", Type: fact.Truth},
 	),

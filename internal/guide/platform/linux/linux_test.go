@@ -157,7 +157,7 @@ func TestProcesses(t *testing.T) {
 	expect(t, s, map[string]any{
 		"processes.postgres[10].local_percent": 75.0, "processes.postgres[10].bound": false, "processes.postgres[10].node_bytes": 17179869184.0,
 		"processes.qemu[11].local_percent": 25.0, "processes.qemu[11].bound": true, "processes.qemu[11].resident_bytes": 4294967296.0,
-		"processes.java[13].local_percent": unknown("which CPUs it may use"), "processes.java[13].bound": unknown("which CPUs it may use"),
+		"processes.java[13].local_percent": unknown("the CPUs that the process may use"), "processes.java[13].bound": unknown("the CPUs that the process may use"),
 	})
 	for name := range files {
 		if strings.HasPrefix(name, "sys/devices/system/node/node1") {

@@ -22,9 +22,9 @@ var processes = platform.Source{
 	Sets:   []string{"processes"},
 	Inputs: inputs("processes",
 		fact.Input{Name: "*.resident_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory on all nodes"},
-		fact.Input{Name: "*.local_percent", Type: fact.Number, Unit: "%", Doc: "share of it on the nodes of the CPUs that the process may use; if it may use those of every node, on the node with most of it"},
+		fact.Input{Name: "*.local_percent", Type: fact.Number, Unit: "%", Doc: "share of the memory on the nodes of the CPUs that the process may use; for a process that may use all nodes, on the node with most of its memory"},
 		fact.Input{Name: "*.node_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory of the smallest node"},
-		fact.Input{Name: "*.bound", Type: fact.Truth, Doc: "it may not use the CPUs of every node"},
+		fact.Input{Name: "*.bound", Type: fact.Truth, Doc: "whether the process may use only some of the nodes"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
@@ -102,7 +102,7 @@ func bigProcesses(h *host.Host, node float64) (big []process, why string) {
 		}
 	}
 	if !any {
-		return nil, "/proc has no processes in this copy"
+		return nil, "this copy contains no processes (/proc)"
 	}
 	slices.SortFunc(big, func(a, b process) int { return cmp.Compare(b.resident, a.resident) })
 	return big[:min(len(big), maxBig)], ""
@@ -138,7 +138,7 @@ func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet
 	status, _, _ := read(h, "/proc/"+p.pid+"/status")
 	allowed, err := unit.ParseCPUList(parseStatus(status)["Cpus_allowed_list"])
 	if err != nil || allowed.IsEmpty() {
-		why := fact.Answer{Unknown: "/proc/" + p.pid + "/status does not say which CPUs it may use"}
+		why := fact.Answer{Unknown: "/proc/" + p.pid + "/status does not list the CPUs that the process may use"}
 		t.Put(why, in+"local_percent", in+"bound")
 		return
 	}

@@ -28,7 +28,7 @@ var programs = platform.Source{
 			}
 		}
 		if len(names) == 0 {
-			t.Rest("/proc has no processes in this copy")
+			t.Rest("this copy contains no processes (/proc)")
 			return t
 		}
 		t.Give("programs.running", slices.Sorted(maps.Keys(names)), "/proc/*/comm")

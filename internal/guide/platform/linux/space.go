@@ -26,7 +26,7 @@ var space = platform.Source{
 		t := &platform.Known{}
 		all, err := fact.FileSystems(s.Host)
 		if err != nil {
-			t.Rest(host.Why("how full the file systems are", err))
+			t.Rest(host.Why("the usage of the file systems", err))
 			return t
 		}
 		for _, f := range all {
@@ -60,7 +60,7 @@ func grown(now fact.FileSystem, then *platform.Earlier, at time.Time) (bytes, da
 	i := slices.IndexFunc(then.FileSystems, func(f fact.FileSystem) bool { return f.Mount == now.Mount })
 	switch {
 	case i < 0:
-		return 0, 0, then.From + " does not have its usage"
+		return 0, 0, then.From + " does not contain the usage of this file system"
 	case then.Time.IsZero() || at.IsZero():
 		return 0, 0, "the time of " + then.From + " or of this measurement is unknown"
 	case span < 0:

@@ -25,7 +25,7 @@ func TestGrown(t *testing.T) {
 		"a week":                  {at(7*24*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 400, 7, ""},
 		"it was made larger":      {at(7*24*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 1000, FreeBytes: 100}), 600, 7, ""},
 		"cleaned up":              {at(24*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 100}), -400, 1, ""},
-		"another one":             {at(7*24*time.Hour, fact.FileSystem{Mount: "/", SizeBytes: 2000, FreeBytes: 100}), 0, 0, "does not have its usage"},
+		"another one":             {at(7*24*time.Hour, fact.FileSystem{Mount: "/", SizeBytes: 2000, FreeBytes: 100}), 0, 0, "does not contain the usage of this file system"},
 		"an hour":                 {at(time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 0, 0, "then.json is only 1.0 hours older"},
 		"from the future":         {at(-48*time.Hour, fact.FileSystem{Mount: "/var", SizeBytes: 2000, FreeBytes: 900}), 0, 0, "then.json is newer than this measurement"},
 		"an archive without time": {&platform.Earlier{From: "then.txt", FileSystems: []fact.FileSystem{here}}, 0, 0, "is unknown"},

@@ -20,10 +20,10 @@ var sysctls = platform.Source{
 	Inputs: inputs("sysctls",
 		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the value of the line that takes effect"},
 		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the present value of the kernel"},
-		fact.Input{Name: "*.same", Type: fact.Truth, Doc: "they are equal, as the kernel prints values"},
-		fact.Input{Name: "*.by", Type: fact.Text, Doc: "the mechanism: sysctl.d, kernel command line, kubelet, ..."},
-		fact.Input{Name: "*.administrator", Type: fact.Truth, Doc: "set by an administrator's file, not by a package"},
-		fact.Input{Name: "*.losers", Type: fact.List, Doc: "FILE:LINE of overridden lines with other values"},
+		fact.Input{Name: "*.same", Type: fact.Truth, Doc: "whether the claimed and the running value are equal, as the kernel prints values"},
+		fact.Input{Name: "*.by", Type: fact.Text, Doc: "the mechanism that sets the value: sysctl.d, kernel command line, kubelet, ..."},
+		fact.Input{Name: "*.administrator", Type: fact.Truth, Doc: "whether an administrator's file sets the value, not a package"},
+		fact.Input{Name: "*.losers", Type: fact.List, Doc: "FILE:LINE of overridden lines that set other values"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}

@@ -18,11 +18,11 @@ var tuning = platform.Source{
 	Prefix: "tuning",
 	Inputs: inputs("tuning",
 		fact.Input{Name: "profile", Type: fact.Text, Doc: "the profiles in force, of any tuner, separated by spaces; absent without a tuner"},
-		fact.Input{Name: "profile_basis", Type: fact.Text, Doc: "the same, an administrator's own profiles as the packaged ones that they include"},
-		fact.Input{Name: "local_profile", Type: fact.Text, Doc: "the same by the machine's own files: absent if TuneD has its files in a container"},
-		fact.Input{Name: "by", Type: fact.Text, Doc: "fettle or TuneD; absent without a tuner"},
+		fact.Input{Name: "profile_basis", Type: fact.Text, Doc: "the profiles in force, with an administrator's own profiles replaced by the packaged ones that they include"},
+		fact.Input{Name: "local_profile", Type: fact.Text, Doc: "the profiles in force according to the machine's own files; absent if the files of TuneD are in a container"},
+		fact.Input{Name: "by", Type: fact.Text, Doc: "the tuner, fettle or TuneD; absent without a tuner"},
 		fact.Input{Name: "for_satellite", Type: fact.Truth, Doc: "whether the machine is known to be a Satellite or Capsule"},
-		fact.Input{Name: "tuners", Type: fact.List, Doc: "the programs that hold the same settings and are enabled or running; numad only where the profiles set what it holds"},
+		fact.Input{Name: "tuners", Type: fact.List, Doc: "enabled or running programs that set the same settings; numad only if the profiles set its settings"},
 	),
 	Open: func(ctx context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
@@ -55,7 +55,7 @@ var tuning = platform.Source{
 			}
 			conflicts, err := overlaps(ctx, s, other, profile)
 			if err != nil {
-				unclear = fmt.Sprintf("%s is also in force; unknown whether %s sets the same (%s): %v", other.Name, profile, other.Sets, err)
+				unclear = fmt.Sprintf("%s is also in force; unknown whether %s sets the same values (%s): %v", other.Name, profile, other.Sets, err)
 			}
 			if conflicts {
 				holding = append(holding, other.Name)
@@ -67,7 +67,7 @@ var tuning = platform.Source{
 			t.Unclear("tuning.tuners", "", unclear)
 		}
 		if _, err := s.Host.Files.ReadDir(unitDir); len(holding) < 2 && host.Unknown(err) {
-			t.Unclear("tuning.tuners", "", "which services are enabled: "+host.Why(unitDir, err))
+			t.Unclear("tuning.tuners", "", "unknown which services are enabled: "+host.Why(unitDir, err))
 		}
 		give := func(a fact.Answer) {
 			t.Put(a, "tuning.profile", "tuning.profile_basis", "tuning.local_profile", "tuning.by")
@@ -105,7 +105,7 @@ func overlaps(ctx context.Context, s *platform.Subject, other override.Tuner, pr
 		return false, nil
 	}
 	if s.Planned == nil {
-		return false, errors.New("its profiles are not available")
+		return false, errors.New("the profiles of that tuner are not available")
 	}
 	planned, err := s.Planned(ctx, strings.Fields(profiles))
 	return other.Conflicts(planned), err

@@ -17,12 +17,12 @@ var tunnels = platform.Source{
 	Sets:   []string{"tunnels"},
 	Inputs: inputs("tunnels",
 		fact.Input{Name: "*.kind", Type: fact.Text, Doc: "vxlan, geneve, wireguard"},
-		fact.Input{Name: "*.mtu_bytes", Type: fact.Number, Doc: "largest packet inside, in bytes; absent for a device of Open vSwitch, which has no limit of its own"},
+		fact.Input{Name: "*.mtu_bytes", Type: fact.Number, Doc: "largest packet inside the tunnel, in bytes; absent for devices of Open vSwitch, which have no limit"},
 		fact.Input{Name: "*.overhead_bytes", Type: fact.Number, Unit: "bytes", Doc: "what the tunnel adds to each packet"},
 		fact.Input{Name: "*.uplinks", Type: fact.List, Doc: "the physical devices that are up"},
-		fact.Input{Name: "*.uplink_mtu_bytes", Type: fact.Number, Doc: "the smallest of their largest packets, in bytes"},
-		fact.Input{Name: "*.uplink_bits_per_second", Type: fact.Number, Unit: "bit/s", Doc: "the fastest of them"},
-		fact.Input{Name: "*.without_offload", Type: fact.List, Doc: "those of them that do not segment packets inside a tunnel (tx-udp_tnl-segmentation)"},
+		fact.Input{Name: "*.uplink_mtu_bytes", Type: fact.Number, Doc: "smallest MTU of the uplinks, in bytes"},
+		fact.Input{Name: "*.uplink_bits_per_second", Type: fact.Number, Unit: "bit/s", Doc: "speed of the fastest uplink"},
+		fact.Input{Name: "*.without_offload", Type: fact.List, Doc: "uplinks that do not segment packets inside a tunnel (tx-udp_tnl-segmentation)"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}

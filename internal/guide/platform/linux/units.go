@@ -21,7 +21,7 @@ var units = platform.Source{
 	Sets:   []string{"units"},
 	Inputs: inputs("units",
 		fact.Input{Name: "*.claimed", Type: fact.Text, Doc: "the hard limit of the effective line, including drop-ins and system.conf"},
-		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the hard limit of the first process; a process may raise its soft one itself"},
+		fact.Input{Name: "*.running", Type: fact.Text, Doc: "the hard limit of the first process; a process may raise its own soft limit"},
 		fact.Input{Name: "*.same", Type: fact.Truth},
 		fact.Input{Name: "*.service", Type: fact.Text},
 	),
@@ -97,7 +97,7 @@ func addLimit(t *platform.Known, u *systemd.Unit, name, kernel string, claimed f
 	t.Give(in+"service", u.Name, at)
 	t.Give(in+"claimed", limitText(claimed), at)
 	if err != nil {
-		why := fact.Answer{Unknown: fmt.Sprintf("the limits that %s runs with: %v", u.Name, err), At: at}
+		why := fact.Answer{Unknown: fmt.Sprintf("unknown with which limits %s runs: %v", u.Name, err), At: at}
 		t.Put(why, in+"running", in+"same")
 		return
 	}

@@ -101,7 +101,7 @@ var activity = platform.Source{
 				case isBad:
 					t.Unclear("activity."+input, file, file+": "+name+" is "+strconv.Quote(clip(word))+", not a number")
 				case counted["nr_free_pages"] == 0 && len(counted) < 2: // every kernel has more
-					t.Unclear("activity."+input, file, file+" is empty or cut off")
+					t.Unclear("activity."+input, file, file+" is empty or truncated")
 				}
 			}
 		}

@@ -40,7 +40,7 @@ func duration(text string) (float64, error) {
 
 // quantity parses a Kubernetes quantity: 100Gi, 500m, 16163880Ki, 1e3.
 func quantity(text string) (float64, error) {
-	bad := fmt.Errorf("%q is not an amount such as 100Gi", text)
+	bad := fmt.Errorf("%q is not a quantity such as 100Gi", text)
 	i := len(text)
 	for i > 0 && (text[i-1] < '0' || text[i-1] > '9') && text[i-1] != '.' {
 		i--

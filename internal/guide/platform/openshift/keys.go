@@ -45,8 +45,8 @@ func (t *told) finishKubelets() {
 // object, to where the value belongs. Source: github.com/openshift/machine-config-operator,
 // pkg/controller/kubelet-config, kubelet_config_controller.go, blacklistKubeletConfigurationFields.
 var notApplied = map[string]string{
-	"featureGates": "set them in the object FeatureGate", "cgroupDriver": "it is CRI-O's", "clusterDNS": "a setting of the whole cluster", "clusterDomain": "a setting of the whole cluster",
-	"staticPodPath": "the control plane is started from there", "runtimeRequestTimeout": "remove it",
+	"featureGates": "set them in the object FeatureGate", "cgroupDriver": "CRI-O determines it", "clusterDNS": "a setting of the whole cluster", "clusterDomain": "a setting of the whole cluster",
+	"staticPodPath": "the control plane starts from this path", "runtimeRequestTimeout": "remove it",
 }
 
 // refusedValues answers with values of a KubeletConfig that keep it from being applied, or the
@@ -79,7 +79,7 @@ func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		if why, ok := notApplied[name]; ok && config[name] != nil {
-			add(name, "OpenShift applies no KubeletConfig with it: "+why)
+			add(name, "OpenShift rejects a KubeletConfig with this key: "+why)
 		}
 	}
 	for _, f := range kuberelease.Judge(config, kuberelease.Kubelet{Release: release}).Refused {

@@ -84,12 +84,12 @@ func TestRefusedValues(t *testing.T) {
 		want          []string // the beginnings
 	}{
 		{"4.22.1", "", nil},
-		{"4.22.1", "    featureGates:\n      MemoryManager: true\n", []string{"featureGates, line 7 (OpenShift applies"}},
-		{"4.22.1", "    featureGates:\n      KubeletTracing: false\n      NoSuchGate: true\n", []string{"featureGates, line 7 (OpenShift", "featureGates.KubeletTracing, line 7 (it is locked", "featureGates.NoSuchGate, line 7 (Kubernetes has no"}},
-		{"", "    featureGates: {NoSuchGate: true}\n", []string{"featureGates, line 7 (OpenShift applies"}},
-		{"4.16.1", "    memorySwap:\n      swapBehavior: LimitedSwap\n", []string{"memorySwap.swapBehavior, line 7 (it needs the feature gate NodeSwap"}},
+		{"4.22.1", "    featureGates:\n      MemoryManager: true\n", []string{"featureGates, line 7 (OpenShift rejects"}},
+		{"4.22.1", "    featureGates:\n      KubeletTracing: false\n      NoSuchGate: true\n", []string{"featureGates, line 7 (OpenShift", "featureGates.KubeletTracing, line 7 (locked", "featureGates.NoSuchGate, line 7 (Kubernetes has no"}},
+		{"", "    featureGates: {NoSuchGate: true}\n", []string{"featureGates, line 7 (OpenShift rejects"}},
+		{"4.16.1", "    memorySwap:\n      swapBehavior: LimitedSwap\n", []string{"memorySwap.swapBehavior, line 7 (needs the feature gate NodeSwap"}},
 		{"4.17.1", "    memorySwap:\n      swapBehavior: UnlimitedSwap\n", []string{"memorySwap.swapBehavior, line 7 (want NoSwap"}},
-		{"4.21.1", "    memoryThrottlingFactor: 1.5\n    clusterDNS: [10.0.0.10]\n", []string{"clusterDNS, line 8 (OpenShift applies", "memoryThrottlingFactor, line 7 (1.5 is not"}},
+		{"4.21.1", "    memoryThrottlingFactor: 1.5\n    clusterDNS: [10.0.0.10]\n", []string{"clusterDNS, line 8 (OpenShift rejects", "memoryThrottlingFactor, line 7 (1.5: want"}},
 		{"4.19.1", "    containerLogMaxFiles: 1\n", nil},
 		{"4.20.1", "    containerLogMaxFiles: 1\n", []string{"containerLogMaxFiles, line 7"}},
 		{"4.12.1", "    containerLogMaxFiles: 1\n", nil},

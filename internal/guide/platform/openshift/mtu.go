@@ -55,6 +55,6 @@ func (t *told) finishMTU() {
 		if t.given("network_type").Value == "OpenShiftSDN" {
 			overhead = 50
 		}
-		t.unclear("device_mtu", t.given("overlay_mtu").At, fmt.Errorf("no document has the MTU of the network devices: %.0f inside the overlay needs %.0f there, and is a mistake if they have %.0f", inside, inside+overhead, inside))
+		t.unclear("device_mtu", t.given("overlay_mtu").At, fmt.Errorf("no document contains the MTU of the network devices: %.0f inside the overlay needs devices with %.0f, and is a mistake on devices with %.0f", inside, inside+overhead, inside))
 	}
 }

@@ -20,7 +20,7 @@ func TestDeviceMTU(t *testing.T) {
 		{map[string]string{"net.yml": inside("9000", ""), "install-config.yaml": hosts}, 9100.0, ""},
 		{map[string]string{"net.yml": strings.Replace(inside("8900", ""), "spec: {", "spec: {migration: {mtu: {machine: {from: 1500, to: 9000}}}, ", 1)}, 9000.0, ""},
 		{map[string]string{"net.yml": inside("1400", "")}, nil, ""},
-		{map[string]string{"net.yml": inside("9000", "")}, nil, "9000 inside the overlay needs 9100 there, and is a mistake if they have 9000"},
+		{map[string]string{"net.yml": inside("9000", "")}, nil, "9000 inside the overlay needs devices with 9100, and is a mistake on devices with 9000"},
 	} {
 		a := directory(t, c.files).Answer("openshift.device_mtu")
 		if a.Value != c.want || !strings.Contains(a.Unknown, c.unknown) || (a.Unknown == "") != (c.unknown == "") {

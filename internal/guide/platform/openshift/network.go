@@ -47,7 +47,7 @@ var order = []string{"config", "operator", "install"}
 // one parses a network.
 func (d document) one(name string, n *yaml.Node) network {
 	if n == nil {
-		return network{name: name, at: d.at(nil), err: fmt.Errorf("a %s network without an address", name)}
+		return network{name: name, at: d.at(nil), err: fmt.Errorf("the %s network has no address", name)}
 	}
 	p, err := netip.ParsePrefix(n.Value)
 	if err != nil {

@@ -156,7 +156,7 @@ func (t *told) tuned(d document) {
 	for _, r := range list(where) {
 		n, err := strconv.Atoi(openshiftText(r, "priority"))
 		if err != nil {
-			t.unclear(item+".priority", d.at(r), fmt.Errorf("a recommendation without a priority"))
+			t.unclear(item+".priority", d.at(r), fmt.Errorf("a recommendation lacks a priority"))
 			return
 		}
 		highest = max(highest, float64(n))

@@ -156,7 +156,7 @@ func TestGathered(t *testing.T) {
 			t.Errorf("%s: %s %s, want %s", input, got, a.Unknown, want)
 		}
 	}
-	if a := s.Answer("openshift.node.nodes.yaml i0.memory_bytes"); !strings.Contains(a.Unknown, "not an amount") {
+	if a := s.Answer("openshift.node.nodes.yaml i0.memory_bytes"); !strings.Contains(a.Unknown, "not a quantity") {
 		t.Errorf("%+v", a)
 	}
 	if a := s.Answer("openshift.objects.secrets.count"); a != (fact.Answer{}) {

@@ -30,7 +30,7 @@ func (p *puppet) codeCommands() fact.Answer {
 	case 0:
 		return fact.Answer{At: p.files.Options}
 	case 1:
-		faults = append(faults, "one of the two is not set")
+		faults = append(faults, "only one of code-id-command and code-content-command is set")
 	}
 	at := p.files.Options
 	for _, c := range commands {

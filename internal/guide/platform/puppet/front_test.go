@@ -24,7 +24,7 @@ func TestFront(t *testing.T) {
 		{machine(conf+"versioned-code.conf", both, "opt/id", "#!/bin/sh\n", "opt/content", "#!/bin/sh\n"), "code_command_faults", "[]"},
 		{machine(conf+"versioned-code.conf", both, "opt/id", "#!/bin/sh\n", "opt/content", "no program\n"), "code_command_faults", "[/opt/content (/etc/puppet/puppetserver/conf.d/versioned-code.conf:3) is not executable]"},
 		{machine(conf+"versioned-code.conf", both, "opt/id", "#!/bin/sh\n"), "code_command_faults", "unknown"},
-		{machine(conf+"versioned-code.conf", "versioned-code.code-id-command = id\n"), "code_command_faults", "[one of the two is not set id (/etc/puppet/puppetserver/conf.d/versioned-code.conf:1) is not an absolute path]"},
+		{machine(conf+"versioned-code.conf", "versioned-code.code-id-command = id\n"), "code_command_faults", "[only one of code-id-command and code-content-command is set id (/etc/puppet/puppetserver/conf.d/versioned-code.conf:1) is not an absolute path]"},
 		{machine(), "header_certificates", "false"},
 		{machine(conf+"auth.conf", "authorization: {\n version: 1\n allow-header-cert-info: true\n rules: [{a: 1}]\n}\n"), "header_certificates", "true"},
 		{machine(conf+"auth.conf", "authorization: {\n version: 1\n}\n", conf+"other.conf", "authorization: { allow-header-cert-info: true }\n"), "header_certificates", "true"},

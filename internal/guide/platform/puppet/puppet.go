@@ -25,7 +25,7 @@ var inputs = []struct {
 	answer func(*puppet) fact.Answer
 }{
 	{"max_active_instances", fact.Number, "JRuby interpreters (max-active-instances), by default one less than CPUs, 1 to 4.", (*puppet).instances},
-	{"max_requests_per_instance", fact.Number, "Requests after which an interpreter is replaced by a new one; 0 is never.", func(p *puppet) fact.Answer {
+	{"max_requests_per_instance", fact.Number, "Requests after which an interpreter is replaced; 0 means never.", func(p *puppet) fact.Answer {
 		return byDefault(p.option("jruby-puppet.max-requests-per-instance", "puppetserver.conf", fact.Number), 0.0)
 	}},
 	{"multithreaded", fact.Truth, "One interpreter serves several requests at a time.", func(p *puppet) fact.Answer {
@@ -47,7 +47,7 @@ var inputs = []struct {
 	{"header_certificates", fact.Truth, "The server reads the client's identity from headers (allow-header-cert-info), which a web server in front sets.", (*puppet).headers},
 	{"listens_beyond_loopback", fact.List, "Addresses with ports that other machines can reach.", (*puppet).beyondLoopback},
 	{"log.catalogs", fact.Number, "Requests for catalogs in the access log.", func(p *puppet) fact.Answer { return p.requests("catalog") }},
-	{"log.file_metadata", fact.Number, "Requests for the metadata of a file in it.", func(p *puppet) fact.Answer { return p.requests("file_metadata") }},
+	{"log.file_metadata", fact.Number, "Requests for the metadata of a file in the access log.", func(p *puppet) fact.Answer { return p.requests("file_metadata") }},
 	{"log.untimed", fact.List, "The access logs whose format lacks the duration of requests; absent if no log of requests is configured.", (*puppet).untimed},
 	{"environment_timeout", fact.Text, "How long an environment is kept in memory: 0, a time, or unlimited.", func(p *puppet) fact.Answer {
 		return p.setting("environment_timeout", fact.Text, "0")
@@ -122,7 +122,7 @@ func (p *puppet) version() fact.Answer {
 	if _, dirErr := p.host.Files.ReadDir(p.files.Options); dirErr != nil {
 		return fact.Unread(p.files.Options, dirErr)
 	}
-	return fact.Answer{Unknown: "which version of Puppet Server this is: " + err.Error(), At: p.files.Options}
+	return fact.Answer{Unknown: "version of Puppet Server unknown: " + err.Error(), At: p.files.Options}
 }
 
 // option answers with an option of the server, absent if no file sets it. file is the name of the

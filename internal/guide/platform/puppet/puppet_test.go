@@ -153,7 +153,7 @@ func TestLongLog(t *testing.T) {
 	if a := s.Answer("puppetserver.log.catalogs"); a.Value != 1.0 || a.LowerBound == "" {
 		t.Errorf("%+v", a)
 	}
-	if a := s.Answer("puppetserver.log.file_metadata"); !strings.HasPrefix(a.Unknown, "none in the last 1 MiB of "+accessLog) {
+	if a := s.Answer("puppetserver.log.file_metadata"); !strings.HasPrefix(a.Unknown, "not found in the last 1 MiB of "+accessLog) {
 		t.Errorf("%+v", a)
 	}
 	if s.Unread[accessLog] == 0 {

@@ -111,7 +111,7 @@ func virtualHost(name string) func(*satellite) fact.Answer {
 			last = fact.Answer{At: p}
 			for _, d := range directives(f.text) {
 				if d.name == name && d.condition != "" {
-					last = fact.Answer{Unknown: "inside " + d.condition + "; unknown whether httpd reads it: set it outside of the condition", At: f.at(d.line)}
+					last = fact.Answer{Unknown: "inside " + d.condition + "; unknown whether httpd reads this directive: set it outside the condition", At: f.at(d.line)}
 				} else if d.name == name && len(d.args) == 1 {
 					last = platform.Typed(d.args[0], kind, f.at(d.line))
 				}

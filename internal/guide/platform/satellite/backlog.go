@@ -58,7 +58,7 @@ func (s *satellite) hostTasks() tasks {
 	b, err := postgresql.Query(s.ctx, s.host, "tasks of hosts", name, askTasks)
 	switch {
 	case host.Unknown(err):
-		t.unknown = "only in Foreman's database; run fettle check or fettle facts --output archive as root on the machine itself"
+		t.unknown = "these tasks are only in Foreman's database; run fettle check or fettle facts --output archive as root on the machine itself"
 	case err != nil:
 		t.unknown = "the database " + name + ": " + err.Error()
 	default:
@@ -159,7 +159,7 @@ func (s *satellite) queues() (all []redis.Queue, unknown string) {
 	all, err := redis.Queues(s.ctx, s.host, address)
 	switch {
 	case host.Unknown(err):
-		s.noQueues = "only in Redis; run fettle check or fettle facts --output archive as root on the machine itself"
+		s.noQueues = "the queues are only in Redis; run fettle check or fettle facts --output archive as root on the machine itself"
 	case err != nil:
 		s.noQueues = "the queues of Sidekiq: " + err.Error()
 	default:
@@ -199,7 +199,7 @@ func queueLength(q redis.Queue) fact.Answer { return fact.Answer{Value: float64(
 
 func queueOldest(q redis.Queue) fact.Answer {
 	if q.OldestS < 0 {
-		return fact.Answer{Unknown: "its next job has no start of the wait"}
+		return fact.Answer{Unknown: "the next job of the queue has no enqueue time"}
 	}
 	return fact.Answer{Value: q.OldestS}
 }

@@ -48,7 +48,7 @@ func TestDatabase(t *testing.T) {
 			s := sosreport(t, files)
 			check(t, s, c.want)
 			a := s.Answer("satellite.max_connections")
-			if intended := strings.HasPrefix(a.At, "intended, as no PostgreSQL is set up here: "); intended != (name == "not set up yet") {
+			if intended := strings.HasPrefix(a.At, "intended value, because PostgreSQL is not set up on this machine: "); intended != (name == "not set up yet") {
 				t.Errorf("intended: %v (%+v)", intended, a)
 			}
 		})

@@ -57,7 +57,7 @@ func (s *satellite) readInstaller() *installer {
 	if name := e[":answer_file"].text; name != "" {
 		i.answers, i.file = s.yaml(within("/etc/foreman-installer", name))
 	} else {
-		i.file = file{path: f.path, unknown: or(f.unknown, f.path+" names no answer file")}
+		i.file = file{path: f.path, unknown: or(f.unknown, f.path+" does not name an answer file")}
 	}
 	return i
 }
@@ -120,7 +120,7 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	a := s.tuning()
 	size, _ := a.Value.(string)
 	if a.Unknown != "" || size == "" {
-		return "", "", false, or(a.Unknown, "the installer has no size")
+		return "", "", false, or(a.Unknown, "the installer has no size (--tuning)")
 	}
 	const dir = "/usr/share/foreman-installer/config/foreman.hiera/tuning/"
 	common, f := s.yaml(dir + "common.yaml")
@@ -207,7 +207,7 @@ func (s *satellite) setUp(product string) (there bool, unknown string) {
 	}
 	if s.host.IsCopiedTree() {
 		if _, err := internalproduct.Read(s.host); err != nil {
-			return false, "whether this machine has " + product + ": its configuration is not in this copy, and " + err.Error()
+			return false, "unknown whether this machine has " + product + ": its configuration is not in this copy, and " + err.Error()
 		}
 	}
 	return false, ""
@@ -216,7 +216,7 @@ func (s *satellite) setUp(product string) (there bool, unknown string) {
 // intendedDatabase answers with the value that the installer would set for PostgreSQL: from
 // custom-hiera.yaml, else from the size.
 func (s *satellite) intendedDatabase(key string, as fact.Type) fact.Answer {
-	const intended = "intended, as no PostgreSQL is set up here: "
+	const intended = "intended value, because PostgreSQL is not set up on this machine: "
 	i := s.readInstaller()
 	if i.customFile.unknown != "" {
 		return i.customFile.answer()
@@ -239,13 +239,13 @@ func (s *satellite) checkpointTarget() fact.Answer {
 	a := s.subject.Answer("postgresql.version")
 	version, ok := a.Value.(string)
 	if !ok {
-		return fact.Answer{Unknown: "no file sets it, and its default depends on the version: " + or(a.Unknown, "version unknown"), At: a.At}
+		return fact.Answer{Unknown: "no file sets this option, and the default depends on the version: " + or(a.Unknown, "version unknown"), At: a.At}
 	}
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)
 	switch {
 	case err != nil:
-		return fact.Answer{Unknown: "no file sets it, and its default depends on the version, which is " + strconv.Quote(version), At: a.At}
+		return fact.Answer{Unknown: "no file sets this option, and the default depends on the version, which is " + strconv.Quote(version), At: a.At}
 	case n >= 14:
 		return fact.Answer{Value: 0.9, At: "the default of PostgreSQL " + version}
 	}

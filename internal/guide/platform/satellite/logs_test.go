@@ -31,7 +31,7 @@ func TestLargeLog(t *testing.T) {
 		log   = "/var/log/foreman/production.log"
 		other = "/var/log/httpd/foreman_access.log"
 		ssl   = "/var/log/httpd/foreman-ssl_access_ssl.log"
-		none  = "none in the last 1 MiB of "
+		none  = "not found in the last 1 MiB of "
 		sign  = "ActiveRecord::ConnectionTimeoutError\n"
 		away  = "h - - [d] \"GET / HTTP/1.1\" 503 1\n"
 	)
@@ -44,12 +44,12 @@ func TestLargeLog(t *testing.T) {
 		unread      string
 	}{
 		{"short", "pool_timeouts", map[string]string{log: sign}, false, fact.Answer{Value: 1.0, At: log + ":1"}, ""},
-		{"one at the end", "pool_timeouts", map[string]string{log: sign + long + sign}, false, fact.Answer{Value: 1.0, At: log, LowerBound: "this many are in the last 1 MiB of " + log + "; --logs all"}, log},
+		{"one at the end", "pool_timeouts", map[string]string{log: sign + long + sign}, false, fact.Answer{Value: 1.0, At: log, LowerBound: "counted only in the last 1 MiB of " + log + "; --logs all"}, log},
 		{"all", "pool_timeouts", map[string]string{log: sign + long + sign}, true, fact.Answer{Value: 2.0, At: log + ":1026"}, ""},
 		{"at the beginning", "pool_timeouts", map[string]string{log: sign + long}, false, fact.Answer{At: log, Unknown: none + log + "; --logs all"}, log},
 		{"at the beginning, all", "pool_timeouts", map[string]string{log: sign + long}, true, fact.Answer{Value: 1.0, At: log + ":1"}, ""},
 		{"none at all", "pool_timeouts", map[string]string{log: "x\n" + long}, true, fact.Answer{Value: 0.0, At: log}, ""},
-		{"in one of two", "http_503", map[string]string{ssl: away + long, other: away}, false, fact.Answer{Value: 1.0, At: other + ":1", LowerBound: "this many are in the last 1 MiB of " + ssl}, ssl},
+		{"in one of two", "http_503", map[string]string{ssl: away + long, other: away}, false, fact.Answer{Value: 1.0, At: other + ":1", LowerBound: "counted only in the last 1 MiB of " + ssl}, ssl},
 		{"in neither", "http_503", map[string]string{ssl: away + long, other: "x\n"}, false, fact.Answer{At: ssl, Unknown: none + ssl}, ssl},
 	} {
 		tree := map[string]string{"usr/share/foreman/VERSION": "3.3.0\n"}

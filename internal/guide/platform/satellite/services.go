@@ -156,7 +156,7 @@ func (s *satellite) dynflowThreads() fact.Answer {
 		a := s.concurrency(name)
 		n, ok := a.Value.(float64)
 		if !ok {
-			return fact.Answer{Unknown: or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml says no concurrency"), At: a.At}
+			return fact.Answer{Unknown: or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml does not set concurrency"), At: a.At}
 		}
 		sum += n
 	}
@@ -255,7 +255,7 @@ func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 	if len(pids) > 0 {
 		l, err := systemd.LimitOf(s.host, pids[0], "Max open files")
 		if err != nil {
-			return fact.Answer{Unknown: "the limits that " + program + " runs with: " + err.Error()}
+			return fact.Answer{Unknown: "unknown with which limits " + program + " runs: " + err.Error()}
 		}
 		return limit(l)
 	}

@@ -173,7 +173,7 @@ func (p *satelliteProduct) complete() {
 		p.version, p.derived = satelliteOf(p.foreman), true
 	}
 	if p.version == "" || p.foreman == "" {
-		p.unknown = fmt.Sprintf("%s names no version of Satellite or Foreman that fettle knows", p.at)
+		p.unknown = fmt.Sprintf("%s names a version of Satellite or Foreman that fettle does not know", p.at)
 	}
 }
 
@@ -187,12 +187,12 @@ func (s *satellite) findByFiles(p *satelliteProduct, unknown string) {
 		p.complete()
 	case scenario == "satellite" || scenario == "katello":
 		p.role = "server"
-		p.unknown = "which version of Satellite this is: " + or(version.unknown, version.path+" is not there")
+		p.unknown = "version of Satellite unknown: " + or(version.unknown, version.path+" is missing")
 	case scenario == "capsule" || scenario == "foreman-proxy-content":
 		proxy := s.read("/usr/share/foreman-proxy/VERSION")
 		p.role = "capsule"
 		if !proxy.exists {
-			p.unknown = "which version of the Capsule this is: " + or(unknown, or(proxy.unknown, proxy.path+" is not there"))
+			p.unknown = "version of the Capsule unknown: " + or(unknown, or(proxy.unknown, proxy.path+" is missing"))
 			return
 		}
 		p.foreman, p.at = strings.TrimSpace(proxy.text), proxy.path

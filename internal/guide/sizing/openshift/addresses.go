@@ -57,7 +57,7 @@ func (p *plan) addresses() error {
 	if p.hostPrefix == 0 {
 		p.hostPrefix = longest
 	} else if sizing.Power(32-p.hostPrefix) < float64(wanted+reserved) {
-		return sizing.Instead("host-prefix", longest, "%d has %s addresses for the pods of each node, and %d are needed (%s): at most %d", p.hostPrefix, unit.Digits(max(0, sizing.Power(32-p.hostPrefix)-float64(reserved))), wanted, why, longest)
+		return sizing.Instead("host-prefix", longest, "%d gives each node %s addresses for pods, but %d are needed (%s); use at most %d", p.hostPrefix, unit.Digits(max(0, sizing.Power(32-p.hostPrefix)-float64(reserved))), wanted, why, longest)
 	}
 	sources, err := p.clusterNetwork(reserved)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 			return e.Sources, nil
 		}
 	}
-	return nil, sizing.Bad("cluster-cidr", "none of %s has parts for %d nodes with host prefix %d: set a larger network, or fewer pods per node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
+	return nil, sizing.Bad("cluster-cidr", "none of the networks %s has parts for %d nodes with host prefix %d; set a larger network, or fewer pods per node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
 }
 
 // namedNet is a network of the cluster; input is the option that sets it, or "".
@@ -186,7 +186,7 @@ func (p *plan) otherNetworks() error {
 	}
 	for _, n := range all[1:] {
 		if n.input != "" {
-			p.Add(sizing.Value{Group: "network", Name: map[string]string{"machine-cidr": "machine_cidr", "service-cidr": "service_cidr"}[n.input], Value: n.net.String(), Why: "it overlaps none of the others", Sources: e.Sources})
+			p.Add(sizing.Value{Group: "network", Name: map[string]string{"machine-cidr": "machine_cidr", "service-cidr": "service_cidr"}[n.input], Value: n.net.String(), Why: "this network does not overlap the other networks", Sources: e.Sources})
 		}
 	}
 	machines := sizing.Power(32-p.w.MachineCIDR.Bits()) - 2
@@ -195,7 +195,7 @@ func (p *plan) otherNetworks() error {
 	}
 	p.Max(sizing.Limit{Name: "addresses of the machine network", Maximum: machines, Wanted: float64(p.nodes), Why: p.w.MachineCIDR.String()})
 	if p.w.ServiceCIDR.Bits() > smallestServices {
-		return sizing.Instead("service-cidr", netip.PrefixFrom(p.w.ServiceCIDR.Addr(), smallestServices).Masked(), "%s has no tenth address, which the cluster's DNS takes: use a network of /%d or larger, also for the services of the cluster itself", p.w.ServiceCIDR, smallestServices)
+		return sizing.Instead("service-cidr", netip.PrefixFrom(p.w.ServiceCIDR.Addr(), smallestServices).Masked(), "%s is too small: the cluster's DNS takes the tenth address; use a network of /%d or larger, also for the services of the cluster itself", p.w.ServiceCIDR, smallestServices)
 	}
 	services := sizing.Power(32-p.w.ServiceCIDR.Bits()) - 2
 	if p.w.given("service-cidr") && *p.w.Objects["services"] == 0 {

@@ -87,7 +87,7 @@ func (p *plan) readApps() error {
 func (a *applications) add(app application) error {
 	n := float64(app.quantity)
 	if a.pods += app.quantity; a.pods > mostPods {
-		return &lineError{app.line, fmt.Sprintf("with application %q there are more than %d pods", app.name, mostPods)}
+		return &lineError{app.line, fmt.Sprintf("application %q raises the number of pods above %d", app.name, mostPods)}
 	}
 	a.cores += n * app.cpu
 	a.memory += n * app.memory
@@ -148,9 +148,9 @@ func (p *plan) appNodes() ([]need, error) {
 	a := p.apps
 	switch {
 	case a.mostCores > c.cores:
-		return nil, sizing.OtherOptions("node-cores", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %s cores, and a node of %d has %s for pods: it would stay pending", a.largestByCores, unit.Digits(a.mostCores), p.w.NodeCores, unit.Digits(c.cores))
+		return nil, sizing.OtherOptions("node-cores", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %s cores, and a node of %d has %s for pods: the pod would stay pending", a.largestByCores, unit.Digits(a.mostCores), p.w.NodeCores, unit.Digits(c.cores))
 	case a.mostMemory > c.memory:
-		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %s GiB, and a node of %s GiB has %s for pods: it would stay pending", a.largestByMemory, unit.Digits(sizing.GiB(a.mostMemory)), unit.Digits(p.w.nodeGiB()), unit.Digits(sizing.GiB(c.memory)))
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, a.mostCores, a.mostMemory), "a pod of %s requests %s GiB, and a node of %s GiB has %s for pods: the pod would stay pending", a.largestByMemory, unit.Digits(sizing.GiB(a.mostMemory)), unit.Digits(p.w.nodeGiB()), unit.Digits(sizing.GiB(c.memory)))
 	}
 	byCores, byMemory := a.nodes(c, p.w.Overcommit)
 	bare, _ := a.nodes(capacity{float64(p.w.NodeCores), float64(p.w.NodeRAM)}, p.w.Overcommit)
@@ -159,10 +159,10 @@ func (p *plan) appNodes() ([]need, error) {
 		how += fmt.Sprintf(", overcommitted by %s %%", unit.Digits(p.w.Overcommit))
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "for_cores", Value: byCores, Unit: "nodes", Why: how, Sources: reserved,
-		Also: []sizing.Figure{{Value: bare, Unit: "nodes", What: "without the half core of each node, as the source has it"}}})
+		Also: []sizing.Figure{{Value: bare, Unit: "nodes", What: "without the half core that each node reserves, as in the documentation"}}})
 	p.Add(sizing.Value{Group: "nodes", Name: "for_memory", Value: byMemory, Unit: "nodes", Why: fmt.Sprintf("%s GiB of applications, %s on a node", unit.Digits(sizing.GiB(a.memory)), unit.Digits(sizing.GiB(c.memory))), Sources: reserved})
 	p.nodeTypes()
-	p.Note("the nodes for applications are those by the sum of the requests: pods that do not fill a node to the last core need a few more")
+	p.Note("the number of nodes follows from the sum of all requests; pods that do not fill a node to the last core need a few more nodes")
 	return []need{{byCores, how}, {byMemory, "the memory of the applications"}}, nil
 }
 
@@ -185,7 +185,7 @@ func (p *plan) nodeTypes() {
 		if sizing.Round(a.cores) == 550 && sizing.GB(a.memory) == 450 {
 			total := quantity * cores
 			v.Also = []sizing.Figure{{Value: quantity, Unit: "nodes", What: fmt.Sprintf(
-				"the source's: %s cores, so that the requests are %.1f %% above the capacity (%.1f %% of the demand is missing); with half a core reserved on each, %s cores and %.1f %%",
+				"the documentation's: %s cores, so that the requests are %.1f %% above the capacity (%.1f %% of the demand is missing); with half a core reserved on each, %s cores and %.1f %%",
 				unit.Digits(total), 100*(a.cores/total-1), 100*(1-total/a.cores), unit.Digits(quantity*c.cores), 100*(a.cores/(quantity*c.cores)-1))}}
 		}
 		p.Add(v)

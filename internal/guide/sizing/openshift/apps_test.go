@@ -36,7 +36,7 @@ func TestApps(t *testing.T) {
 		"- {name: \xff\xfe}":     "line 1: invalid UTF-8 byte 0xff",
 		"{":                      "line 1: ",
 		" ":                      "the file is empty",
-		"#":                      "line 1: it is empty",
+		"#":                      "line 1: the table is empty",
 		"42":                     "line 1: want a list",
 	} {
 		_, err := sizing.Ask(f, New(), "apps", text)

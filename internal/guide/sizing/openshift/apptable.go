@@ -59,7 +59,7 @@ func parseApps(text string) ([]application, error) {
 	}
 	switch m := yamlError().FindStringSubmatch(fmt.Sprint(err)); {
 	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
-		return nil, &lineError{1, "it is empty"}
+		return nil, &lineError{1, "the table is empty"}
 	case err == nil:
 	default:
 		if line, what := internaltext.FindInvalid([]byte(text)); line > 0 {

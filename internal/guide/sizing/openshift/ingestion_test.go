@@ -114,7 +114,7 @@ func TestNotMeasured(t *testing.T) {
 		"not a number":           {map[string]string{"head_series": value("many")}, `answers "many"`},
 		"another program":        {map[string]string{"head_series": "<html>"}, "answers with an HTML page: not a Prometheus, or a login page in front"},
 		"another program's text": {map[string]string{"head_series": "OK"}, "answers with something other than JSON"},
-		"another program's JSON": {map[string]string{"head_series": `{"code":0}`}, "not as Prometheus does"},
+		"another program's JSON": {map[string]string{"head_series": `{"code":0}`}, "with JSON that Prometheus does not write"},
 		"a value of two":         {map[string]string{"head_series": `{"status":"success","data":{"resultType":"vector","result":[{"value":[1,2]}]}}`}, `answers ""`},
 		"ingestion is not told":  {map[string]string{"head_series": value("1")}, "samples per second"},
 	} {

@@ -35,14 +35,14 @@ func (p *plan) kubelets() error {
 			value = int(v.standard)
 			why += ": the default, which suits a node with few pods"
 			if float64(p.podsPerNode) > e.Number("max_pods", "value") {
-				why += fmt.Sprintf(", not %d: the source raises it if CPU and memory are free, and gives no number", p.podsPerNode)
+				why += fmt.Sprintf(", not %d: the documentation raises it if CPU and memory are free, without a number", p.podsPerNode)
 			}
 		}
 		p.Add(sizing.Value{Group: "kubelet", Name: v.name, Value: value, Why: why, Sources: e.Sources})
 	}
 	qps, burst = cmp.Or(float64(p.w.QPS), qps), cmp.Or(float64(p.w.Burst), burst)
 	if burst < qps {
-		return sizing.Instead("kube-api-burst", qps, "%s is less than the %s requests a second", unit.Digits(burst), unit.Digits(qps))
+		return sizing.Instead("kube-api-burst", qps, "%s is less than --kube-api-qps (%s requests a second)", unit.Digits(burst), unit.Digits(qps))
 	}
 	if p.w.CPUManager == "static" {
 		pool, name, policy, period = "cpumanager-enabled", "cpumanager-enabled", "static", "5s"
@@ -99,7 +99,7 @@ func (p *plan) kubelets() error {
 	if policy != "" {
 		p.Steps = append(p.Steps,
 			sizing.Step{Do: "Label the nodes whose pods are to have CPUs of their own, for the nodeSelector of those pods", Command: "oc label node NODE cpumanager=true", Check: "oc get nodes -l cpumanager=true names them; oc debug node/NODE -- grep cpuManager /host/etc/kubernetes/kubelet.conf shows static"},
-			sizing.Step{Do: "Create a Guaranteed pod that requests whole CPUs with that nodeSelector, and check its CPUs", Command: "kubectl fettle pod verify POD", Check: "it has CPUs that no other pod can use"},
+			sizing.Step{Do: "Create a Guaranteed pod that requests whole CPUs with that nodeSelector, and check its CPUs", Command: "kubectl fettle pod verify POD", Check: "the pod has CPUs that no other pod can use"},
 		)
 	}
 	return nil
@@ -108,13 +108,13 @@ func (p *plan) kubelets() error {
 // away returns an error for a roll-out that takes down all workers at once. For one that takes
 // down several it adds a note about the effect.
 func (p *plan) away() error {
-	const reason = "consider how many workers can be away without affecting the applications that run (2.2, IMPORTANT)"
+	const reason = "consider how many workers can be unavailable without affecting the applications that run (2.2, IMPORTANT)"
 	n := p.w.MaxUnavailable
 	switch {
 	case n > p.workers:
 		return sizing.Instead("max-unavailable", 1, "%d is more than the %d workers; %s", n, p.workers, reason)
 	case n == p.workers && n > 1:
-		return sizing.Instead("max-unavailable", 1, "%d would take all of the %d workers: every application would stop at once; %s. 1 changes them one by one", n, p.workers, reason)
+		return sizing.Instead("max-unavailable", 1, "%d would take all of the %d workers: every application would stop at once; %s. 1 changes the workers one by one", n, p.workers, reason)
 	case n == p.workers:
 		p.Note("the only worker is restarted: everything on it stops meanwhile")
 	case n > 1:
@@ -162,7 +162,7 @@ func (p *plan) healthCheck() error {
 		return sizing.Bad("max-unhealthy", "%w", err)
 	}
 	if allowed >= p.workers {
-		return sizing.Instead("max-unhealthy", e.Text("max_unhealthy", "value"), "%s of %s does not limit anything: all of them would be deleted if the network failed (O14)", limit, text.Count(p.workers, "worker"))
+		return sizing.Instead("max-unhealthy", e.Text("max_unhealthy", "value"), "%s of %s does not limit anything: all machines would be deleted if the network failed (O14)", limit, text.Count(p.workers, "worker"))
 	}
 	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: fmt.Sprintf("%s of %d, rounded down: if more fail at once, none is replaced, because the cause is elsewhere", limit, p.workers), Sources: e.Sources})
 	if allowed == 0 {

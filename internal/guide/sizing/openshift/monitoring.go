@@ -68,7 +68,7 @@ func (p *plan) monitoring(ctx context.Context) error {
 	p.storage = d.perDay * float64(p.retention)
 	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: fmt.Sprintf("%d days of %s, %s; including 20 %% for safety", p.retention, sizing.Amount(d.perDay, "GB"), d.why), Sources: d.sources}
 	if row != nil && p.retention == 15 {
-		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the source's own for 15 days"}}
+		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the documentation's figure for 15 days"}}
 	}
 	p.Add(sizing.Value{Group: "prometheus", Name: "storage_per_day", Value: sizing.Round(d.perDay), Unit: "GB", Why: d.why, Sources: d.sources})
 	p.Add(v)
@@ -126,10 +126,10 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 func (p *plan) scale(u *Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {
-		factor, how = float64(p.nodes)/u.Nodes, fmt.Sprintf("%d nodes, and %s there", p.nodes, unit.Digits(u.Nodes))
+		factor, how = float64(p.nodes)/u.Nodes, fmt.Sprintf("%d nodes, compared with %s in the running cluster", p.nodes, unit.Digits(u.Nodes))
 	}
 	if f := float64(p.pods) / max(u.Pods, 1); u.Pods > 0 && f > factor {
-		factor, how = f, fmt.Sprintf("%d pods, and %s there", p.pods, unit.Digits(u.Pods))
+		factor, how = f, fmt.Sprintf("%d pods, compared with %s in the running cluster", p.pods, unit.Digits(u.Pods))
 	}
 	if factor == 0 {
 		return 1, "not scaled: no cluster metrics (kube_node_info, kube_pod_info)"
@@ -156,7 +156,7 @@ func (p *plan) monitoringFile(typical *sizing.Edition) {
 		"Prometheus": volume(size), "Alertmanager": volume(typical.Text("alertmanager_storage", "value")),
 	})
 	p.Add(sizing.Value{Group: "prometheus", Name: "volume", Value: size, Why: "of each of the two pods, in the configuration of cluster monitoring", Sources: typical.Sources,
-		Also: []sizing.Figure{{Value: typical.Text("prometheus_storage", "value"), What: "which the source calls typical"}}})
+		Also: []sizing.Figure{{Value: typical.Text("prometheus_storage", "value"), What: "typical, according to the documentation"}}})
 	p.Files = append(p.Files, sizing.Artefact{Name: "cluster-monitoring-config.yml", What: "retention, volumes and place of Prometheus and Alertmanager", Checked: "the types of k8s.io/api (the operator's own types are in no module)", Content: text})
 }
 

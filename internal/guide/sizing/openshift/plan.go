@@ -75,10 +75,10 @@ func (p *plan) release() error {
 		return err
 	}
 	if sdn, _ := row.Cells["sdn"].(bool); p.network == "OpenShiftSDN" && !sdn {
-		return sizing.Instead("network-type", "OVNKubernetes", "a new cluster of %s cannot use OpenShiftSDN: 4.14 was the last with it", p.Version)
+		return sizing.Instead("network-type", "OVNKubernetes", "a new cluster of %s cannot use OpenShiftSDN: 4.14 was the last version with it", p.Version)
 	}
 	if encrypts, _ := row.Cells["ipsec"].(bool); p.w.IPsec && p.network == "OVNKubernetes" && !encrypts {
-		return sizing.OtherOptions("ipsec", []string{"--version=4.7"}, "OVN-Kubernetes of %s has no IPsec, which 4.7 introduced: use a newer version, or omit it", p.Version)
+		return sizing.OtherOptions("ipsec", []string{"--version=4.7"}, "OVN-Kubernetes of %s has no IPsec, which 4.7 introduced; use a newer version, or omit --ipsec", p.Version)
 	}
 	p.w.NetworkType = p.network
 	return nil
@@ -97,7 +97,7 @@ func (p *plan) workerNodes() error {
 	why := "the default of maxPods"
 	switch {
 	case p.w.PodsPerNode != 0:
-		p.podsPerNode, p.userPods, why = p.w.PodsPerNode, p.w.PodsPerNode, "as asked"
+		p.podsPerNode, p.userPods, why = p.w.PodsPerNode, p.w.PodsPerNode, "as requested"
 	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
 		p.userPods = sizing.Ceil(float64(p.pods), float64(p.w.Nodes))
 		p.podsPerNode = p.userPods + p.systemPods
@@ -105,14 +105,14 @@ func (p *plan) workerNodes() error {
 	}
 	p.maxPods = p.podsPerNode
 	if p.w.PodsPerCore > p.maxPods {
-		return sizing.Instead("pods-per-core", p.maxPods, "%d is more than the %d of maxPods, which it cannot exceed", p.w.PodsPerCore, p.maxPods)
+		return sizing.Instead("pods-per-core", p.maxPods, "%d exceeds maxPods (%d), which is the upper limit", p.w.PodsPerCore, p.maxPods)
 	}
 	if byCores := p.w.PodsPerCore * p.w.NodeCores; byCores > 0 && byCores < p.podsPerNode {
 		why = fmt.Sprintf("%d for each of %s, less than the %d of maxPods", p.w.PodsPerCore, text.Count(p.w.NodeCores, "core"), p.podsPerNode)
 		p.podsPerNode = byCores
 	}
 	if p.podsPerNode <= p.systemPods {
-		return sizing.Instead("pods-per-node", standard, "%d pods on a node leave none after the %d of the system", p.podsPerNode, p.systemPods)
+		return sizing.Instead("pods-per-node", standard, "%d pods on a node leave no pod for applications after the %d pods of the system", p.podsPerNode, p.systemPods)
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "max_pods", Value: p.podsPerNode, Unit: "pods", Why: why, Sources: node.Sources})
 	p.Add(sizing.Value{Group: "nodes", Name: "containers_per_node", Value: int(containers) * p.podsPerNode, Unit: "containers", Why: "each pod has one more, which holds its network", Sources: node.Sources})
@@ -143,10 +143,10 @@ func (p *plan) workerNodes() error {
 				return sizing.Instead("nodes", most.nodes, "%d is too few: %d are needed for %s", p.w.Nodes, n.nodes, n.why)
 			}
 		}
-		p.workers, why = p.w.Nodes, "as asked"
+		p.workers, why = p.w.Nodes, "as requested"
 		if len(needs) > 1 {
 			most = slices.MaxFunc(needs[1:], func(a, b need) int { return a.nodes - b.nodes })
-			why = fmt.Sprintf("as asked; %d would suffice for %s", most.nodes, most.why)
+			why = fmt.Sprintf("as requested; %d would suffice for %s", most.nodes, most.why)
 		}
 		if p.workers < needs[0].nodes {
 			why += "; a new cluster has two routers, and the second one waits for the infrastructure nodes"
@@ -207,7 +207,7 @@ func (p *plan) otherNodes() error {
 		return holds(r, float64(p.workers), namespaces) && !(ovn && sdnOnly)
 	})
 	if size < 0 {
-		p.Note("no document has a size of the control plane for %s%s with %s %s: the figures end below that", text.Count(p.workers, "worker"), inNamespaces(namespaces), p.network, p.Version)
+		p.Note("no document has a size of the control plane for %s%s with %s %s: the published figures end at smaller clusters", text.Count(p.workers, "worker"), inNamespaces(namespaces), p.network, p.Version)
 	} else {
 		key := e.Rows[size].Key
 		cores, ram := e.Number(key, "cores"), e.Number(key, "ram")

@@ -95,7 +95,7 @@ const (
 const (
 	aboutPods    = "ten times the highest tested maximum of any version; beyond it use several clusters"
 	aboutNodes   = aboutPods
-	aboutObjects = "etcd has 8 GiB for all objects, and one takes about a kilobyte"
+	aboutObjects = "etcd has 8 GiB for all objects, and an object takes about a kilobyte"
 	aboutRate    = "twice the fastest Ethernet port"
 	aboutMTU     = "every IPv4 host accepts packets of 576 bytes, and 65535 is the longest"
 	aboutMemory  = "x86-64 addresses 64 TiB"
@@ -112,13 +112,13 @@ func New() *Request {
 	w.inputs = []*sizing.Input{
 		sizing.Text(&w.Version, "version", "version of OpenShift, such as 4.4 (default the newest known)", nil),
 		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without the system's", 1, mostPods).Because(aboutPods),
-		sizing.Count(&w.PodsPerNode, "pods-per-node", "most pods on a node (maxPods)", 1, 10000).Because("four times the most that any version was tested with"),
-		sizing.Count(&w.PodsPerCore, "pods-per-core", "most pods for each core of a node; 0 for no such limit", 0, 10000).Because("it cannot exceed maxPods"),
-		sizing.Count(&w.Nodes, "nodes", "worker nodes (default as many as are needed)", 1, mostNodes).Because(aboutNodes),
+		sizing.Count(&w.PodsPerNode, "pods-per-node", "maximum pods on a node (maxPods)", 1, 10000).Because("four times the highest tested maximum of any version"),
+		sizing.Count(&w.PodsPerCore, "pods-per-core", "maximum pods per core of a node; 0 means unlimited", 0, 10000).Because("it cannot exceed maxPods"),
+		sizing.Count(&w.Nodes, "nodes", "worker nodes (default the number that the pods need)", 1, mostNodes).Because(aboutNodes),
 		sizing.Count(&w.NodeCores, "node-cores", "cores of a worker node", 1, 4096).Because("RHEL supports no larger machine"),
 		sizing.Gibibytes(&w.NodeRAM, "node-ram", "memory of a worker node: a size such as 32GiB, or a bare number of GiB", unit.GiB, 64*unit.TiB).Because(aboutMemory),
 		sizing.FileText(&w.Apps, "apps", "table of applications: a YAML list of {name, quantity, cpu, memory, storage, overcommit}"),
-		sizing.Number(&w.Overcommit, "overcommit", "how far the applications' requests may exceed the nodes' capacity, in percent", 0, 1000).Because("the source calls 30 common"),
+		sizing.Number(&w.Overcommit, "overcommit", "how far the applications' requests may exceed the nodes' capacity, in percent", 0, 1000).Because("the documentation calls 30 common"),
 		sizing.Net(&w.ClusterCIDR, "cluster-cidr", "network of the pods"),
 		sizing.Count(&w.HostPrefix, "host-prefix", "prefix length of each node's part of --cluster-cidr", 8, 30).Because("10.0.0.0/8 is the largest private network, and a /30 has an address for one pod"),
 		sizing.Net(&w.MachineCIDR, "machine-cidr", "network of the machines"),
@@ -127,29 +127,29 @@ func New() *Request {
 		sizing.Truth(&w.IPsec, "ipsec", "encrypt the traffic between nodes"),
 		sizing.Count(&w.MTU, "mtu", "MTU of the machines' network devices in bytes", 576, 65535).Because(aboutMTU),
 		sizing.Number(&w.Rate, "rate", "speed of the machines' network devices in Gbit/s", 0.001, server.MaxRate).Because(aboutRate),
-		sizing.Text(&w.MaxUnhealthy, "max-unhealthy", "replace broken machines only up to this many: a number, or a share such as 40%", unhealthy),
+		sizing.Text(&w.MaxUnhealthy, "max-unhealthy", "maximum number of broken machines at which they are still replaced: a number, or a share such as 40%", unhealthy),
 		sizing.Count(&w.MaxUnavailable, "max-unavailable", "workers that may be unavailable at once while the kubelets are changed", 1, mostNodes).Because(aboutNodes),
-		sizing.Count(&w.QPS, "kube-api-qps", "requests a second of a kubelet to the API server", 1, 10000).Because("the default is 50, and the API servers serve all of the kubelets"),
-		sizing.Count(&w.Burst, "kube-api-burst", "requests of a kubelet in a burst", 1, 20000).Because("the default is 100, and the API servers serve all of the kubelets"),
+		sizing.Count(&w.QPS, "kube-api-qps", "requests a second of a kubelet to the API server", 1, 10000).Because("the default is 50, and all kubelets share the API servers"),
+		sizing.Count(&w.Burst, "kube-api-burst", "requests of a kubelet in a burst", 1, 20000).Because("the default is 100, and all kubelets share the API servers"),
 		sizing.Word(&w.CPUManager, "cpu-manager", "whether pods can have exclusive CPUs", "none", "static"),
 		sizing.Word(&w.Topology, "topology", "NUMA alignment of the CPUs and devices of a pod", "none", "best-effort", "restricted", "single-numa-node"),
 		sizing.Count(&w.RetentionDays, "retention", "days for which Prometheus keeps samples", 1, 3650).Because("ten years"),
 		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size by, such as http://localhost:9090 (timeout 30 s)", nil),
-		sizing.FileText(&w.PrometheusToken, "prometheus-token", "file with the bearer token for it"),
+		sizing.FileText(&w.PrometheusToken, "prometheus-token", "file with the bearer token for --prometheus"),
 		sizing.Text(&w.StorageClass, "storage-class", "storage class of the volumes of monitoring", objectName),
 		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e8).Because("a router serves up to 53295"),
-		sizing.Word(&w.Route, "route", "where TLS ends", "none", "edge", "passthrough", "re-encrypt"),
+		sizing.Word(&w.Route, "route", "TLS termination of the routes", "none", "edge", "passthrough", "re-encrypt"),
 		sizing.Truth(&w.Close, "close", "clients close the connection after each request"),
 		sizing.Truth(&w.HostNetwork, "host-network", "routers use the machine's network instead of a load balancer service"),
 		sizing.Size(&w.PageSize, "page-size", "size of a response", 1, unit.GiB).Because("the routers were measured with pages of 1 kB"),
 		sizing.Truth(&w.BareMetal, "bare-metal", "the machines are bare metal"),
 		sizing.Count(&w.RouteApps, "route-apps", "applications behind the routers", 1, 100_000).Because("ten times the routes that two routers were tested with"),
 		sizing.Word(&w.RouteAppsKind, "route-apps-kind", "whether the applications serve files or generate responses", "static", "dynamic"),
-		sizing.Words(&w.Storage, "storage", "available technologies", "block", "file", "object"),
+		sizing.Words(&w.Storage, "storage", "available storage technologies", "block", "file", "object"),
 		sizing.Count(&w.RegistryReplicas, "registry-replicas", "pods of the image registry", 1, 100).Because("two or more are a scaled registry"),
 		sizing.Size(&w.HugePages, "huge-pages", "memory in huge pages of each node that has huge pages", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and " + aboutMemory),
 		sizing.Word(&w.HugePage, "huge-page", "size of a huge page", "2M", "1G"),
-		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of such a machine", 1, 1024).Because("Linux supports no more"),
+		sizing.Count(&w.NUMANodes, "nodes-numa", "NUMA nodes of a machine with huge pages", 1, 1024).Because("Linux supports no more"),
 		sizing.Text(&w.ClusterName, "cluster-name", "name of the cluster", objectName),
 		sizing.Text(&w.BaseDomain, "base-domain", "domain of the cluster", domainName),
 	}
@@ -229,13 +229,13 @@ func (w *Request) check() error {
 		problems = append(problems, problem)
 	}
 	if w.Pods == 0 && w.Nodes == 0 && w.Apps == "" {
-		fault("--pods=500", "pods", "not given: how many? or --apps FILE, or --nodes N")
+		fault("--pods=500", "pods", "not given; set --pods N, --apps FILE or --nodes N")
 	}
 	if w.Topology != "none" && w.CPUManager != "static" {
 		fault("--cpu-manager=static", "topology", "%s has no effect without --cpu-manager static", w.Topology)
 	}
 	if w.Overcommit > 0 && w.Apps == "" {
-		fault("", "overcommit", "needs the requests of the applications: --apps FILE")
+		fault("", "overcommit", "needs --apps FILE, which has the requests of the applications")
 	}
 	if w.PrometheusToken != "" && w.Prometheus == "" {
 		fault("", "prometheus-token", "needs --prometheus URL")

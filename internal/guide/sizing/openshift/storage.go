@@ -23,7 +23,7 @@ func (p *plan) storageChoices() error {
 		return slices.Contains(verdicts, e.Text(registry, technology))
 	}):
 		registry, p.w.RegistryReplicas = "registry", 1
-		p.Note("the registry has only one replica: more need object or file storage")
+		p.Note("the registry has only one replica, because further replicas need object or file storage")
 	}
 	var without []string
 	for _, r := range e.Rows {

@@ -50,7 +50,7 @@ func (p *plan) cache() error {
 	case s.HeadersAt != "" && !s.Headers:
 		verdict("not written", "; "+s.HeadersAt+" sets allow-header-cert-info to false; the server rejects a setting in two files, so remove that line")
 	case s.Certificate == "":
-		return sizing.Bad("certname", "unknown: puppet.conf does not name the server's certificate, and ssldir contains none or several")
+		return sizing.Bad("certname", "not given, and not found: puppet.conf does not name the server's certificate, and ssldir contains several certificates or none")
 	case front == "nginx" && olderThan(s.Nginx, 1, 13, 5):
 		return sizing.Bad("front-end", "nginx %s cannot pass a certificate on: 1.13.5 can ($ssl_client_escaped_cert)", s.Nginx)
 	case front == "apache" && olderThan(s.Apache, 2, 4, 10):

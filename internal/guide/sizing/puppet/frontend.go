@@ -95,7 +95,7 @@ func (p *plan) frontEnd(name string) {
 		p.Note("%s is not installed on this machine; install it first and check the paths", f.name)
 	}
 	p.add("cache", "front_end", strings.TrimSpace(f.name+" "+f.version), "", fmt.Sprintf("one request from the cache took about %.0f us of CPU with nginx and %.0f with Apache httpd, where the server took milliseconds (P23)", p.figure("nginx us"), p.figure("apache us")), rule.Cite("fettle", "measured with Puppet Server 7.9.5"))
-	p.add("cache", "seconds", p.Seconds, "s", "a changed file may be missed for as long, unless the cache is emptied at each deployment; the source had 300", cachingInApache())
+	p.add("cache", "seconds", p.Seconds, "s", "agents may miss a changed file for this long, unless each deployment empties the cache; the cited article uses 300", cachingInApache())
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: f.file, What: "the web server in front: TLS, certificates, cache", Checked: f.checked, Content: fill(f.template, f)},
 		sizing.Artefact{
@@ -126,7 +126,7 @@ func (p *plan) frontEnd(name string) {
 		sizing.Step{Do: "Make each deployment empty the cache: postrun of r10k", Command: "/" + PurgeScript},
 		sizing.Step{Do: "Make the web server reload when the list of revoked certificates changes", Command: "systemctl enable --now puppet-revocations.path", Check: "systemctl list-units puppet-revocations.path"})
 	if p.Server.RedHat {
-		p.Note("with SELinux the web server has to be allowed port 8140 and the connection behind it: semanage port -m -t http_port_t -p tcp 8140; setsebool -P httpd_can_network_connect 1. That was not tried here")
+		p.Note("with SELinux the web server has to be allowed port 8140 and the connection behind it: semanage port -m -t http_port_t -p tcp 8140; setsebool -P httpd_can_network_connect 1. These commands were not tested")
 	}
 	p.Note("the cache: an agent whose file differs may get the old checksum and the new content until the cached answer expires, and leave the file as it is until its next run; static catalogs have no such window")
 }

@@ -29,9 +29,9 @@ func (p *plan) interpreters() error {
 	// The server keeps its interpreters if the CPUs suffice, because the log may be from a quiet
 	// time.
 	if has := p.Server.Interpreters; min(has, most) > want {
-		had := "as it has"
+		had := "as configured now"
 		if has > most {
-			had = fmt.Sprintf("of the %d that it has %s serve %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
+			had = fmt.Sprintf("of the %d that are configured %s serve %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
 		}
 		want, why = min(has, most), fmt.Sprintf("%s; %s, though %d would suffice", had, why, max(1, sizing.Ceil(work, busy)))
 	}
@@ -56,11 +56,11 @@ func (p *plan) interpreters() error {
 	// The server keeps a larger heap and code cache if the memory suffices.
 	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", size(heapEach), text.Count(fit, "interpreter"))
 	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
-		heap, whyHeap = has, "as it has; "+whyHeap
+		heap, whyHeap = has, "as configured now; "+whyHeap
 	}
 	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java stops compiling", size(codeEach), text.Count(fit, "interpreter"), size(codeMost))
 	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
-		code, whyCode = has, "as it has; "+whyCode
+		code, whyCode = has, "as configured now; "+whyCode
 	}
 	p.add("jruby", "max-active-instances", fit, "", why, serverTuning(), resourceStatistics())
 	p.add("jruby", "heap", uint64(heap), "bytes", whyHeap, serverTuning())

@@ -247,7 +247,7 @@ func TestRefused(t *testing.T) {
 		"an empty one":   {empty, debian(), nil, "--log: x has no request"},
 		"another server": {foreign, debian(), nil, "none of the 5 requests in x is for Puppet"},
 		"no times":       {timeless, debian(), nil, "has no durations"},
-		"no certname":    {plugins(), unnamed, nil, "--certname: unknown"},
+		"no certname":    {plugins(), unnamed, nil, "--certname: not given, and not found"},
 		"an old nginx":   {plugins(), nginx, nil, "--front-end: nginx 1.12.2 cannot"},
 		"an old httpd":   {plugins(), httpd, []string{"front-end", "apache"}, "--front-end: httpd 2.4.6 does not"},
 		"no memory":      {plugins(), debian(), []string{"ram", "1GiB"}, "--ram: 1GiB does not hold one"},

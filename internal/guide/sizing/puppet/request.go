@@ -36,11 +36,11 @@ type Request struct {
 // New returns a request with the defaults.
 func New() *Request {
 	w := &Request{Seconds: 300, Port: 8139}
-	w.inputs = append(w.Log.Inputs("log of the server's requests (default that of the server here)"),
+	w.inputs = append(w.Log.Inputs("log of the server's requests (default that of the Puppet Server on this machine)"),
 		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024),
 		sizing.Size(&w.RAM, "ram", "memory of the machine, or the part of it for Puppet Server", 512*unit.MiB, 64*unit.TiB),
 		sizing.Word(&w.FrontEnd, "front-end", "the web server for the cache (default the installed one, or nginx)", "nginx", "apache"),
-		sizing.Words(&w.Parts, "parts", "parts to write even if the log does not call for them: static, cache, jruby", "static", "cache", "jruby"),
+		sizing.Words(&w.Parts, "parts", "parts to write even if the log gives no reason for them: static, cache, jruby", "static", "cache", "jruby"),
 		sizing.Count(&w.Seconds, "cache-seconds", "lifetime of a cached response in seconds; a changed file is served late by as much", 1, 86_400).Because("agents run some fifty times a day"),
 		sizing.Count(&w.Port, "port", "port of the server on the loopback, behind the front end", 1024, 65_535).Because("lower ports need root"),
 		sizing.Text(&w.Certname, "certname", "name of the server's certificate (default from its configuration, or the only one)", certname),
@@ -75,13 +75,13 @@ type plan struct {
 func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	switch {
 	case w.Traffic == nil:
-		return nil, sizing.Instead("log", "/var/log/puppetlabs/puppetserver/puppetserver-access.log", "not given: name a log of the server's requests")
+		return nil, sizing.Instead("log", "/var/log/puppetlabs/puppetserver/puppetserver-access.log", "not given; name a log of the server's requests")
 	case w.Traffic.Count == 0:
 		return nil, sizing.Bad("log", "%s has no requests", w.Traffic.names())
 	case w.CPUs == 0:
-		return nil, sizing.Instead("cpus", "8", "not given: how many CPUs?")
+		return nil, sizing.Instead("cpus", "8", "not given; set the number of CPUs of the machine")
 	case w.RAM == 0:
-		return nil, sizing.Instead("ram", "16GiB", "not given: how much memory?")
+		return nil, sizing.Instead("ram", "16GiB", "not given; set the memory of the machine")
 	case len(w.Traffic.Of) == 0:
 		return nil, sizing.Bad("log", "none of the %d requests in %s is for Puppet: name the log of a Puppet Server, or of the web server in front of it", w.Traffic.Count, w.Traffic.names())
 	case w.Traffic.Seconds == 0:
@@ -163,7 +163,7 @@ func (p *plan) next() string {
 	if p.Server.Copy != "" {
 		return "Next: fettle facts --archive FILE on the server itself, and --root FILE instead of " + p.Server.Copy
 	}
-	return "Next: the same call on the server, or with --root and a copy of it (fettle facts --archive FILE there)"
+	return "Next: run the same command on the server, or with --root FILE (made on the server by fettle facts --archive FILE)"
 }
 
 // mostlyCatalogs is the share of the time from which catalogs are the main load.

@@ -54,7 +54,7 @@ func (p *plan) staticCatalogs() error {
 		sizing.Artefact{Name: IDScript, What: "prints the version of an environment's files", Checked: "git, and Puppet Server's versioned-code service", Content: fill("code-id.sh", data), Executable: true},
 		sizing.Artefact{Name: ContentScript, What: "prints a file as it was in a version", Checked: "git, and Puppet Server's versioned-code service", Content: fill("code-content.sh", data), Executable: true})
 	if at := p.Server.CommandsAt; at != "" {
-		p.Note("%s already sets one of the commands, and the server rejects a setting in two files; in it, set code-id-command to /%s and code-content-command to /%s", at, IDScript, ContentScript)
+		p.Note("%s already sets one of the commands, and the server rejects a setting in two files; in that file, set code-id-command to /%s and code-content-command to /%s", at, IDScript, ContentScript)
 	} else {
 		p.Files = append(p.Files, sizing.Artefact{Name: p.Server.Options + "/versioned-code.conf", What: "tells Puppet Server of both", Checked: "Puppet Server's versioned-code service", Content: fill("versioned-code.conf", data)})
 	}

@@ -27,7 +27,7 @@ func ParseCapsule(s string) (Capsule, error) {
 	words := strings.Split(s, ",")
 	c := Capsule{Name: strings.TrimSpace(words[0])}
 	if c.Name == "" || len(c.Name) > 253 || strings.Trim(c.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") != "" {
-		return c, fmt.Errorf("%q does not begin with a name; want for example berlin,hosts=3000,downloads=700,rex=3000", s)
+		return c, fmt.Errorf("%q does not begin with a name; want a Capsule such as berlin,hosts=3000,downloads=700,rex=3000", s)
 	}
 	fields := map[string]*int{"hosts": &c.Hosts, "downloads": &c.Downloads, "rex": &c.REX}
 	set := map[string]bool{}
@@ -144,7 +144,7 @@ func (p *plan) downloads() {
 		return
 	case float64(p.cpus) > cpus || float64(p.ram) > gib*float64(unit.GiB):
 		if float64(p.Downloads) > most {
-			p.r.Note("how many hosts can download at once from a Satellite of %d CPUs and %s is unknown: one of %.0f CPUs and %.0f GiB failed above %.0f. If %d are too many for it, use a Capsule (S63): one of that size served more than 1000, and --capsule NAME,downloads=%d sizes it", p.cpus, p.ram, cpus, gib, most, p.Downloads, p.Downloads)
+			p.r.Note("unknown how many hosts can download at once from a Satellite of %d CPUs and %s; a Satellite of %.0f CPUs and %.0f GiB failed above %.0f. If %d are too many, use a Capsule (S63): a Capsule of that size served more than 1000, and --capsule NAME,downloads=%d sizes it", p.cpus, p.ram, cpus, gib, most, p.Downloads, p.Downloads)
 		}
 		return
 	}

@@ -70,10 +70,10 @@ func (p *plan) artefacts() error {
 		if err != nil {
 			return err
 		}
-		file(HieraFile, "what differs from the size", "its keys are those of the installer's modules", text)
-		step("Add the keys to /"+HieraFile, "", "", "no other key in it is set by the size: fettle check --explain S67")
+		file(HieraFile, "what differs from the size", "the keys of the installer's modules", text)
+		step("Add the keys to /"+HieraFile, "", "", "the size sets no other key of this file: fettle check --explain S67")
 	} else {
-		p.r.Note("custom-hiera.yaml stays empty: the size has all that this needs, and a key in it would override --tuning (S67)")
+		p.r.Note("custom-hiera.yaml stays empty: the size sets all required values, and a key in this file would override --tuning (S67)")
 	}
 	step("Run the installer; it keeps the options", p.command(), "all of Satellite", health)
 	step("Check the result", "fettle check satellite", "", "no finding is a failure or a warning")

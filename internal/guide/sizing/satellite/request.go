@@ -54,7 +54,7 @@ func New() *Request {
 	w := &Request{Content: "balanced"}
 	w.inputs = []*sizing.Input{
 		sizing.Count(&w.Hosts, "hosts", "hosts that the Satellite manages, including those behind Capsules", 1, mostHosts).Because(aboutHosts),
-		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine (default those that the size needs)", 1, 4096).Because("RHEL supports no larger machine"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine (default what the size needs)", 1, 4096).Because("RHEL supports no larger machine"),
 		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB (default what the size needs)", unit.GiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
 		sizing.Truth(&w.BareMetal, "bare-metal", "the machine is not a guest"),
 		sizing.Count(&w.Registrations, "registrations", "hosts that register at the same time", 0, mostRegistrations).Because(aboutRegistrations),

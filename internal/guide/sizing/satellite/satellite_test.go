@@ -127,7 +127,7 @@ func TestExamples(t *testing.T) {
 		{"hosts=9000 registrations=400 capsule=a,hosts=500", map[string]string{"capsule a/size": "minimal", "hiera/apache::mod::proxy::proxy_timeout": "600"}, nil, ""},
 		{"hosts=3000 cpus=8 ram=24GiB downloads=501", nil, nil, "need a Capsule"},
 		// Nothing is known of a larger one.
-		{"hosts=30000 downloads=600", nil, nil, "32 CPUs and 128GiB is unknown"},
+		{"hosts=30000 downloads=600", nil, nil, "from a Satellite of 32 CPUs and 128GiB"},
 		{"hosts=9000 bare-metal=true", map[string]string{"system/tuned_profile": "throughput-performance"}, nil, ""},
 	} {
 		r := ask(t, tt.said)

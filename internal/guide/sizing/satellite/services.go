@@ -79,7 +79,7 @@ func (p *plan) web() error {
 	p.r.Add(sizing.Value{Group: "httpd", Name: name, Value: int(workers), Why: why, Sources: p.ofSize()})
 	p.r.Max(sizing.Limit{Name: "requests of registrations at once", Maximum: workers, Wanted: want, Why: "582 requests for 150 registrations", Sources: []rule.Source{guide("5.3.1")}})
 	if want > workers {
-		p.r.Note("%s at once may need %.0f requests of httpd, and size %s has %.0f: only then set serverlimit and maxrequestworkers together in custom-hiera.yaml; there they override --tuning (S44)", text.Count(p.Registrations, "registration"), want, p.size, workers)
+		p.r.Note("%s at once may need %.0f requests of httpd, and size %s has %.0f: set serverlimit and maxrequestworkers together in custom-hiera.yaml only in that case, because they override --tuning (S44)", text.Count(p.Registrations, "registration"), want, p.size, workers)
 	}
 	p.r.Spend("open files of httpd", "files", float64(p.httpd), sizing.Part{Name: "two for each request", Amount: workers * p.services.Number("httpd files", "each")})
 	if len(p.Capsules) > 0 && p.Registrations > 0 {
@@ -124,7 +124,7 @@ func (p *plan) messages() error {
 	}
 	if p.MQTTHosts == 0 {
 		if p.RateLimit+p.Resend+p.TTL > 0 {
-			return sizing.Instead("mqtt-hosts", p.Hosts, "not given: how many hosts get their jobs over MQTT? The rate limit, resend interval and ttl apply to them")
+			return sizing.Instead("mqtt-hosts", p.Hosts, "not given; set the number of hosts that get their jobs over MQTT, to which rate limit, resend interval and ttl apply")
 		}
 		return nil
 	}
@@ -132,7 +132,7 @@ func (p *plan) messages() error {
 	// If there is only one transport, every host may use it.
 	own := p.services.Number("mosquitto files", "own")
 	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
-	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("a connection each, and %.0f for the proxy and mosquitto itself; %d hosts use MQTT, and as it is the only transport, each of the %d may; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("one file per connection, and %.0f for the proxy and mosquitto itself; %d hosts use MQTT, and all %d may, because it is the only transport; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
 	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
 	if err := p.pace(); err != nil {
 		return err

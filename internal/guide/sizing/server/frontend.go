@@ -55,7 +55,7 @@ type frontEnd struct {
 
 func (w *frontEnd) common(doc string) []*sizing.Input {
 	w.Headroom = 2
-	return append(w.Log.Inputs(doc), sizing.Number(&w.Headroom, "headroom", "factor on the busiest moment of the log", 1, 100))
+	return append(w.Log.Inputs(doc), sizing.Number(&w.Headroom, "headroom", "factor by which to exceed the busiest moment of the log", 1, 100))
 }
 
 // Inputs implements sizing.Request.
@@ -65,7 +65,7 @@ func (w *frontEnd) Inputs() []*sizing.Input { return w.inputs }
 func (w *frontEnd) missing() error {
 	switch l := w.Traffic; {
 	case l == nil:
-		return sizing.Instead("log", "/var/log/httpd/access_log", "not given: name a log of requests with durations, such as /var/log/httpd/access_log or /var/log/haproxy.log")
+		return sizing.Instead("log", "/var/log/httpd/access_log", "not given; name a log of requests with durations, such as /var/log/httpd/access_log or /var/log/haproxy.log")
 	case l.Count == 0:
 		return sizing.Bad("log", "%s has no requests", l.Logs)
 	case !l.Timed:

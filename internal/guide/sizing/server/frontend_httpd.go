@@ -31,9 +31,9 @@ const (
 func NewHTTPD() *HTTPD {
 	w := &HTTPD{MPM: "event", Threads: 25, For: "redhat"}
 	w.inputs = append(w.common("log of httpd, with %D in its LogFormat"),
-		sizing.Word(&w.MPM, "mpm", "multi-processing module (default that of the httpd here)", "event", "prefork"),
-		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default that of the httpd here)", 1, 20_000),
-		sizing.Word(&w.For, "for", "layout that the file is for (default this machine's)", "debian", "redhat", "satellite"))
+		sizing.Word(&w.MPM, "mpm", "multi-processing module (default that of this machine's httpd)", "event", "prefork"),
+		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default that of this machine's httpd)", 1, 20_000),
+		sizing.Word(&w.For, "for", "layout of the machine for the file (default this machine's)", "debian", "redhat", "satellite"))
 	return w
 }
 
@@ -63,7 +63,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 		why += fmt.Sprintf("; httpd's default for %s is %.0f, and idle ones cost little", w.MPM, least)
 	}
 	if has := float64(w.Workers); has > workers {
-		workers, why = has, why+fmt.Sprintf("; it has %.0f already", has)
+		workers, why = has, why+fmt.Sprintf("; httpd has %.0f already", has)
 	}
 	processes := sizing.Ceil(workers, threads)
 	total := processes * int(threads)
@@ -95,7 +95,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 		r.Note("the log reaches httpd's present limit (%d): more clients may have waited than it shows; check again after the change", w.Workers)
 	}
 	if w.MPM == "prefork" {
-		r.Note("prefork keeps a process for each connection that waits for its next request, which no log shows: MaxRequestWorkers covers them only by the headroom. event does not (H03)")
+		r.Note("prefork keeps a process for each idle connection, which no log shows; only --headroom covers these processes. The module event does not need them (H03)")
 	}
 	step := func(do, command, restarts, check string) {
 		r.Steps = append(r.Steps, sizing.Step{Do: do, Command: command, Restarts: restarts, Check: check})

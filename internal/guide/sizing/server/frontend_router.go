@@ -30,8 +30,8 @@ const (
 // NewRouter returns a request with the defaults.
 func NewRouter() *Router {
 	w := &Router{For: "openshift", Route: "edge"}
-	w.inputs = append(w.common("log of HAProxy (option httplog); of OpenShift's router that of spec.logging.access"),
-		sizing.Word(&w.For, "for", "program that the values are for", "openshift", "haproxy"),
+	w.inputs = append(w.common("log of HAProxy (option httplog), or of OpenShift's router (spec.logging.access)"),
+		sizing.Word(&w.For, "for", "program for which to calculate the values", "openshift", "haproxy"),
 		sizing.Count(&w.CPUs, "cpus", "CPUs of the router's machine", 1, 1024),
 		sizing.Size(&w.RAM, "ram", "memory for the router", 128*unit.MiB, 64*unit.TiB),
 		sizing.Word(&w.Route, "route", "type of most routes", "none", "edge", "passthrough", "re-encrypt"))
@@ -45,9 +45,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	}
 	switch {
 	case w.CPUs == 0:
-		return nil, sizing.Instead("cpus", "4", "not given: how many CPUs?")
+		return nil, sizing.Instead("cpus", "4", "not given; set the number of CPUs of the router's machine")
 	case w.RAM == 0:
-		return nil, sizing.Instead("ram", "16GiB", "not given: how much memory?")
+		return nil, sizing.Instead("ram", "16GiB", "not given; set the memory for the router")
 	}
 	r := sizing.NewResult(f, "router", "")
 	e, measured := r.Newest("frontend-router"), r.Newest("openshift-router")
@@ -64,7 +64,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 
 	now, of := w.Traffic.Connections, "connections at a time, as HAProxy logs them"
 	if now == 0 {
-		now, of = w.Traffic.Most, "requests in progress; idle connections come on top, and the log does not have them"
+		now, of = w.Traffic.Most, "requests in progress; the log does not contain idle connections, which come on top"
 	}
 	need := now * w.Headroom
 	least := figure("maxconn openshift")

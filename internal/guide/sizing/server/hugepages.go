@@ -31,11 +31,11 @@ func NewHugePages() *HugePages {
 	w.inputs = []*sizing.Input{
 		sizing.Size(&w.Bytes, "size", "memory in huge pages, such as 16GiB", unit.MiB, 64*unit.TiB).Because("a page is 2 MiB or 1 GiB, and x86-64 addresses 64 TiB"),
 		sizing.Word(&w.Page, "page", "size of a page", "2M", "1G"),
-		sizing.Word(&w.For, "for", "who uses them", "program", "postgresql", "pod"),
-		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which they are spread", 1, 1024).Because("Linux supports no more"),
+		sizing.Word(&w.For, "for", "user of the huge pages", "program", "postgresql", "pod"),
+		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which the pages are spread", 1, 1024).Because("Linux supports no more"),
 		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
-		sizing.Count(&w.Group, "group", "ID of the group that may use them by shmget(SHM_HUGETLB); 0 for none", 0, 1<<31-1).Because("the range of group IDs"),
-		sizing.Text(&w.Service, "service", "unit whose locked memory is raised, with --for postgresql", unitName),
+		sizing.Count(&w.Group, "group", "ID of the group that may use huge pages with shmget(SHM_HUGETLB); 0 for no group", 0, 1<<31-1).Because("the range of group IDs"),
+		sizing.Text(&w.Service, "service", "with --for postgresql: unit that may lock more memory", unitName),
 	}
 	return w
 }

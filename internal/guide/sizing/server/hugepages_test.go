@@ -52,7 +52,7 @@ func TestHugePagesBadInput(t *testing.T) {
 		"size=1GiB page=4K":              "want 2M, 1G",
 		"size=16GiB ram=16GiB":           "leave nothing",
 		"size=15872MiB ram=16GiB":        "leave 512MiB of 16GiB",
-		"size=16":                        "16 has no unit: 16GiB? want 1MiB to 64TiB",
+		"size=16":                        "16 has no unit; did you mean 16GiB? want 1MiB to 64TiB",
 		"size=1GiB nodes-numa=0":         "less than 1",
 		"size=1GiB group=-1":             "less than 0",
 		"size=1GiB service=../x.service": "not the name of a service",

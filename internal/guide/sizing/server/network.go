@@ -41,8 +41,8 @@ func NewNetwork() *Network {
 	w.inputs = []*sizing.Input{
 		sizing.Word(&w.Overlay, "overlay", "the tunnels: vxlan is OpenShiftSDN's, geneve OVN-Kubernetes's", "vxlan", "geneve"),
 		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
-		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU).Because("every IPv4 host takes packets of 576 bytes, and none is longer than 65535"),
-		sizing.Number(&w.Rate, "rate", "wanted throughput of a node in Gbit/s", 0.001, MaxRate).Because("twice the fastest Ethernet port"),
+		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU).Because("every IPv4 host accepts packets of 576 bytes, and 65535 is the longest"),
+		sizing.Number(&w.Rate, "rate", "throughput of a node in Gbit/s", 0.001, MaxRate).Because("twice the fastest Ethernet port"),
 	}
 	return w
 }

@@ -151,7 +151,7 @@ func (p *plan) parallel(maintenance bool) float64 {
 func (p *plan) memory(workers float64) error {
 	ram := float64(p.RAM)
 	from, of := p.loads.Sources, sizing.Amount(ram, "bytes")
-	p.set("max_connections", fmt.Sprint(p.Connections), "as asked", nil)
+	p.set("max_connections", fmt.Sprint(p.Connections), "as requested", nil)
 	buffers := ram / p.load("buffers_of")
 	p.set("shared_buffers", bytes(buffers), fmt.Sprintf("%s / %.0f", of, p.load("buffers_of")), from)
 	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), fmt.Sprintf("%s x %.0f %%: what the planner assumes to be cached", of, p.load("cache_percent")), from)

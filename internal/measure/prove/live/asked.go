@@ -23,7 +23,7 @@ func (a *asked) ask(ctx context.Context) (float64, error) {
 	defer stop()
 	v, known, err := a.server.Query(ctx, a.expression)
 	if err == nil && !known {
-		err = fmt.Errorf("%s returns no number for %s: %w", a.server.Host(), a.expression, errNothing)
+		err = fmt.Errorf("%s does not return a number for the query %s: %w", a.server.Host(), a.expression, errNothing)
 	}
 	return v, err
 }

@@ -45,7 +45,7 @@ const looked = 256 << 10
 var errEmpty = errors.New("the log is still empty")
 
 // ErrIdle is returned for a log that is no longer written to.
-var ErrIdle = errors.New("no longer written to")
+var ErrIdle = errors.New("nothing is written to the log any more")
 
 // Check returns an error unless the log contains requests and is being written. If it was just
 // rotated, earlier parts determine the format.
@@ -101,14 +101,14 @@ func (l *log) recognize(text []byte) (*logformat.Format, error) {
 				return byPattern, nil
 			}
 		}
-		return nil, fmt.Errorf("no line of its last %d KiB matches %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
+		return nil, fmt.Errorf("no line in the last %d KiB of the log matches %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
 	}
 	f, err := l.detect(l.path, text)
 	if err != nil {
 		return nil, err
 	}
 	if n, _ := f.Reads(text); n == 0 {
-		return nil, fmt.Errorf("no line of its last %d KiB matches the format %s", looked>>10, f.Name)
+		return nil, fmt.Errorf("no line in the last %d KiB of the log matches the format %s", looked>>10, f.Name)
 	}
 	return f, nil
 }
@@ -129,7 +129,7 @@ func (l *log) use(f *logformat.Format) (err error) {
 			continue
 		}
 		if c.at = f.Field(c.field); c.at < 0 || f.Fields[c.at].Kind != logformat.Duration {
-			return fmt.Errorf("%s: %s is not a duration of %s; it has %s", l.path, c.field, f.Name, durations(f))
+			return fmt.Errorf("%s: %s is not a duration in the format %s, which has %s", l.path, c.field, f.Name, durations(f))
 		}
 	}
 	for _, s := range l.named {
@@ -137,7 +137,7 @@ func (l *log) use(f *logformat.Format) (err error) {
 			if f.UnitUnknown != "" {
 				return fmt.Errorf("%s: the unit of %q is unknown; use --pattern '\"%s\": *([0-9.]+)' --unit ms (or s, us, ns)", l.path, f.UnitUnknown, f.UnitUnknown)
 			}
-			return fmt.Errorf("%s: %s has no duration of requests; it has %s", l.path, f.Name, durations(f))
+			return fmt.Errorf("%s: the format %s has no duration of requests; this format has %s", l.path, f.Name, durations(f))
 		}
 	}
 	l.reader = logs.NewReader(f)

@@ -165,9 +165,9 @@ func TestFormats(t *testing.T) {
 		want         string
 	}{
 		"of nothing known":  {"something else", "p99", Set{}, "--pattern REGEXP"},
-		"by a pattern":      {"something else", "p99", Set{Pattern: regexp.MustCompile(`x(\d)`)}, "no line of its last 256 KiB matches x("},
-		"not so":            {"something else", "p99", Set{Format: apache}, "no line of its last 256 KiB matches the format Apache"},
-		"no such field":     {puppet, "p99(views)", Set{}, "views is not a duration of Puppet Server's access log; it has duration"},
+		"by a pattern":      {"something else", "p99", Set{Pattern: regexp.MustCompile(`x(\d)`)}, "no line in the last 256 KiB of the log matches x("},
+		"not so":            {"something else", "p99", Set{Format: apache}, "no line in the last 256 KiB of the log matches the format Apache"},
+		"no such field":     {puppet, "p99(views)", Set{}, "views is not a duration in the format Puppet Server's access log, which has duration"},
 		"not a duration":    {puppet, "p99(status)", Set{}, "status is not a duration"},
 		"no duration":       {`10.0.0.7 - - [21/Nov/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"`, "p99", Set{}, "has no duration of requests"},
 		"no such dimension": {puppet, `p99 where statsu > 400`, Set{}, `where "statsu > 400": at column 1 (statsu)`},

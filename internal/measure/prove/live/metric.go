@@ -67,7 +67,7 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 		s.sources = append(s.sources, &asked{server: server, name: text, expression: strings.ReplaceAll(m[2], "$window", strconv.Itoa(s.WindowS)+"s")})
 		return prove.Metric{Name: text}, nil
 	}
-	return prove.Metric{}, fmt.Errorf("%q: for running work want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)
+	return prove.Metric{}, fmt.Errorf("%q: with --live want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)
 }
 
 // address matches a URL without a colon in its path, and the text after it.
@@ -81,7 +81,7 @@ func (s *Set) Covariate(text string, of prove.Metric) (prove.Metric, error) {
 	}
 	rest, is := strings.CutPrefix(of.Name, "logs:")
 	if !is {
-		return prove.Metric{}, fmt.Errorf("--covariate rate needs a log metric, and the metric is %s; give the covariate as a full metric", of.Name)
+		return prove.Metric{}, fmt.Errorf("--covariate rate needs a --metric of a log, but --metric is %s; give --covariate as a full metric", of.Name)
 	}
 	file, _, _, _, _ := logMetric(rest)
 	return s.Metric("logs:" + file + ":" + Rate)

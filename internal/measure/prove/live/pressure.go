@@ -42,7 +42,7 @@ func (s *Set) pressure(text, rest string) (prove.Metric, error) {
 func (s *stalled) now() (float64, error) {
 	v, known := prove.Counters(s.host)[s.counter]
 	if !known {
-		return 0, fmt.Errorf("%s: this kernel reports no pressure (/proc/pressure; CONFIG_PSI, or psi=1 on its command line)", s.name)
+		return 0, fmt.Errorf("%s: this kernel does not report pressure (/proc/pressure); it needs CONFIG_PSI, or psi=1 on the kernel command line", s.name)
 	}
 	return v, nil
 }

@@ -72,7 +72,7 @@ func TestMetric(t *testing.T) {
 		"prometheus:http://[::1]:9090/prom:up":                " false",
 		"prometheus:http://localhost:up":                      " false",
 		"prometheus:localhost:9090:up":                        "want prometheus:URL",
-		"time":                                                "for running work want",
+		"time":                                                "with --live want",
 	} {
 		s := Set{Host: host.Live(), WindowS: 600}
 		m, err := s.Metric(text)
@@ -122,7 +122,7 @@ func TestPrometheus(t *testing.T) {
 		t.Error(got, err)
 	}
 	answer = `{"status":"success","data":{"resultType":"vector","result":[]}}`
-	if err := source.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "returns no number for rate(x[600s])") {
+	if err := source.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "does not return a number for the query rate(x[600s])") {
 		t.Error(err)
 	}
 }
@@ -227,7 +227,7 @@ func TestPressure(t *testing.T) {
 	if m, err = w.Visit(t.Context(), prove.Step{}); err != nil || m.Values["pressure:io"] != 0.01 {
 		t.Errorf("%v, %v", m.Values, err)
 	}
-	if err := s.Sources()[2].Check(t.Context()); err == nil || !strings.Contains(err.Error(), "reports no pressure") {
+	if err := s.Sources()[2].Check(t.Context()); err == nil || !strings.Contains(err.Error(), "does not report pressure") {
 		t.Error(err)
 	}
 }

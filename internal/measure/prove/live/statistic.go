@@ -51,7 +51,7 @@ func (s *Set) ofLog(text, rest string) (prove.Metric, error) {
 	m := prove.Metric{Name: text, Unit: "s"}
 	file, what, field, where, ok := logMetric(rest)
 	if !ok {
-		return m, fmt.Errorf("%q: want logs:FILE:STATISTIC, such as logs:/var/log/foreman/production.log:p99, followed by (FIELD) for another duration than the request's, and by where CONDITION for some requests", text)
+		return m, fmt.Errorf("%q: want logs:FILE:STATISTIC, such as logs:/var/log/foreman/production.log:p99, optionally with (FIELD) to use another duration than the request's, and with where CONDITION to select requests", text)
 	}
 	stat := &statistic{name: text}
 	number := func(of func([]float64) float64) func(*choice, time.Duration) float64 {

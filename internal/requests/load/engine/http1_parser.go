@@ -197,7 +197,7 @@ func (h *head) field(line []byte) error {
 	case len(name) == len("transfer-encoding") && is(name, "transfer-encoding"):
 		codings := bytes.Split(line[colon+1:], []byte(","))
 		if h.chunked {
-			return ProtocolError("a coding after chunked")
+			return ProtocolError("a transfer coding after chunked")
 		}
 		h.chunked = is(trim(codings[len(codings)-1]), "chunked")
 		if !h.chunked {

@@ -104,7 +104,7 @@ func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 		return errOther
 	}
 	if dropped := merge(h); dropped > 0 {
-		return fmt.Errorf("%d values exceed the maximum of this run", dropped)
+		return fmt.Errorf("%d durations exceed the maximum duration of this run", dropped)
 	}
 	return nil
 }

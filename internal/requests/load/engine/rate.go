@@ -67,14 +67,14 @@ func NewRate(stages ...Stage) (*RateSchedule, error) {
 		case stage.For <= 0:
 			return nil, errors.New("a stage must be longer than 0 s")
 		case stage.From < 0 || stage.To < 0 || stage.From+stage.To <= 0:
-			return nil, fmt.Errorf("%v is not a rate", stage)
+			return nil, fmt.Errorf("stage %v: the rate must be above 0", stage)
 		}
 		s.begins, s.before = append(s.begins, begins), append(s.before, before)
 		begins += stage.For
 		before += stage.starts(stage.For)
 	}
 	if before > 1<<52 {
-		return nil, errors.New("too many starts")
+		return nil, errors.New("rate and duration give too many requests; use a lower rate or a shorter duration")
 	}
 	// The first start is immediate; a fraction of a start at the end does not count. The
 	// tolerance of 1e-9 compensates rounding errors of the sum.

@@ -85,7 +85,7 @@ func ParseThreshold(text string) (*Gate, error) {
 		g.value, g.show = Measured.Errors, showPercent
 	case CPU, Memory:
 		if g.limit, err = percent(limit); err != nil {
-			return nil, fmt.Errorf("%q: want a share of the server's, such as 80%%", text)
+			return nil, fmt.Errorf("%q: want a share of the server's capacity, such as 80%%", text)
 		}
 		g.show = showPercent
 	case RunQueue:
@@ -137,7 +137,7 @@ func percent(limit string) (float64, error) {
 	digits, ok := strings.CutSuffix(limit, "%")
 	n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if !ok || err != nil || !(n >= 0 && n <= 100) {
-		return 0, errors.New("no share")
+		return 0, errors.New("not a share such as 1%")
 	}
 	return n / 100, nil
 }

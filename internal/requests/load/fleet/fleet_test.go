@@ -194,10 +194,10 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: not a message of fettle/load-worker/v2":      {"echo hello; cat >/dev/null", 1},
-		"client b: no answer in protocol fettle/load-worker/v2": {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
-		"client b: the program is not installed on that host":   {"exec /no/such/fettle", 1},
-		"client b: the program ended: away (exit status 9)":     {"echo away >&2; exit 9", 1},
+		"client b: not a message of fettle/load-worker/v2":          {"echo hello; cat >/dev/null", 1},
+		"client b: no answer in protocol fettle/load-worker/v2":     {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: the program is not installed on the remote host": {"exec /no/such/fettle", 1},
+		"client b: the program ended: away (exit status 9)":         {"echo away >&2; exit 9", 1},
 	} {
 		all := places(t, 2)
 		if c.command != "" {

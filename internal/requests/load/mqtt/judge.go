@@ -38,7 +38,7 @@ func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (
 	}
 	if len(x.Rounds) == 0 {
 		for _, gate := range r.plan.Gates {
-			x.Gates = append(x.Gates, Gate{Result: engine.Result{Gate: gate.Text, Text: "cannot tell: there was no job", Unknown: true}})
+			x.Gates = append(x.Gates, Gate{Result: engine.Result{Gate: gate.Text, Text: "cannot tell: no job was sent", Unknown: true}})
 		}
 	}
 	r.curves(x)
@@ -172,7 +172,7 @@ func (r *Prepared) curves(x *Result) {
 func (x *Result) verdict() (Word, string) {
 	c := &x.Connect
 	if c.Connected == 0 {
-		return Silent, "no host was connected" + often(c.Failures)
+		return Silent, "no host could connect" + often(c.Failures)
 	}
 	wrong := x.wrong()
 	switch {

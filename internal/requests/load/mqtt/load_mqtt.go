@@ -35,7 +35,7 @@ func (x *Result) Headline() (h ui.Headline) {
 // Next returns how to check the broker's limits if the broker closed connections.
 func (x *Result) Next() (string, []string) {
 	if x.Connect.Failures["closed-early"].N > 0 {
-		return "on the broker's machine, its limits:", []string{"check", "--explain", "S31"}
+		return "to check the limits, on the broker's machine:", []string{"check", "--explain", "S31"}
 	}
 	return "", nil
 }
@@ -105,9 +105,9 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	}
 	row("broker", "%s at %s", x.Broker.URL, x.Broker.Probe)
 	c := &x.Connect
-	row("connected", "%d of %d hosts, at %s/s of %s/s; p50 %s, p99 %s, max %s", c.Connected, x.Hosts, unit.Digits(c.Rate), unit.Digits(c.AskedRate), unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
+	row("connected", "%d of %d hosts, at %s/s (requested %s/s); p50 %s, p99 %s, max %s", c.Connected, x.Hosts, unit.Digits(c.Rate), unit.Digits(c.AskedRate), unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
 	if c.FirstRefused != nil {
-		row("refused", "%d hosts, the first with %d connected", c.Refused, *c.FirstRefused)
+		row("refused", "%d hosts; the first refusal came with %d hosts connected", c.Refused, *c.FirstRefused)
 	}
 	failed("not connected", c.Failures)
 	failed("lost", c.LostFailures)
@@ -117,7 +117,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 			at = fmt.Sprintf(" (round %d)", i+1)
 		}
 		if o.Notified > 0 {
-			row("notified"+at, "%d jobs at %s/s of %s/s, one after the other, as the proxy does it", o.Notified, unit.Digits(o.NotifiedRate), unit.Digits(x.JobRate))
+			row("notified"+at, "%d jobs at %s/s (requested %s/s), one after the other, as the proxy sends them", o.Notified, unit.Digits(o.NotifiedRate), unit.Digits(x.JobRate))
 		}
 		failed("not published"+at, o.PublishFailures)
 		if q := o.Pull; q != nil {

@@ -215,7 +215,7 @@ func TestAssumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := strings.Join(in.Assumed, "\n")
-	for _, want := range []string{"example.com/nic: as many devices as the Node object says", "the kubelet v1.340.0 behaves like Kubernetes 1.37"} {
+	for _, want := range []string{"example.com/nic: number of devices as in the Node object", "the kubelet v1.340.0 behaves like Kubernetes 1.37"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}
@@ -229,7 +229,7 @@ func TestAssumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	said = strings.Join(in.Assumed, "\n")
-	for _, want := range []string{"the node has no /var/lib/other/cpu_manager_state", "all assignments in the managers' files are still held (pods on the node unknown)", "the node has room for the pod", "the node has no devices"} {
+	for _, want := range []string{"the node has no file /var/lib/other/cpu_manager_state", "all assignments in the managers' files are still held (pods on the node unknown)", "the node has room for the pod", "the node has no devices"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %s\n%s", want, said)
 		}
@@ -332,13 +332,13 @@ func TestCopyKnowsWhatWasAbsent(t *testing.T) {
 		}
 		return strings.Join(in.Assumed, "\n")
 	}
-	if said := assumed(); !strings.Contains(said, "the node has no /var/lib/kubelet/cpu_manager_state") {
+	if said := assumed(); !strings.Contains(said, "the node has no file /var/lib/kubelet/cpu_manager_state") {
 		t.Error(said)
 	}
 	if err := os.Remove(filepath.Join(dir, contentsFile)); err != nil {
 		t.Fatal(err)
 	}
-	if said := assumed(); !strings.Contains(said, "it is not in "+dir) {
+	if said := assumed(); !strings.Contains(said, "is not in "+dir) {
 		t.Error(said)
 	}
 	if err := os.Remove(filepath.Join(dir, configFile)); err != nil {

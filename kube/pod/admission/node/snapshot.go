@@ -126,9 +126,9 @@ func (s *Snapshot) managers(in *admission.Input, from func(string, string), assu
 		case !static:
 			return nil // the manager is off and holds nothing
 		case host.Unknown(err):
-			assume("no container has anything from the manager whose file is %s: it is not in %s", name, s.From)
+			assume("no container has exclusive resources, because the file %s is not in %s", name, s.From)
 		default:
-			assume("no container has anything from the manager whose file is %s: the node has no %s", name, file)
+			assume("no container has exclusive resources according to %s, because the node has no file %s", name, file)
 		}
 		return nil
 	}
@@ -224,7 +224,7 @@ func (s *Snapshot) devices(in *admission.Input, from func(string, string), assum
 	for _, d := range in.Devices {
 		names = append(names, d.Name)
 	}
-	assume("%s: as many devices as the Node object says, on no NUMA node in particular: %s", strings.Join(names, ", "), why)
+	assume("%s: number of devices as in the Node object, NUMA nodes unknown: %s", strings.Join(names, ", "), why)
 }
 
 // release adds assumptions that follow from the kubelet's release.
