@@ -139,7 +139,7 @@ func TestBenchDiskUnwritable(t *testing.T) {
 		says  string
 	}{
 		"read-only":   {"mount -t tmpfs -o ro none " + at, "", 2, "read-only file system"},
-		"not allowed": {"true", "65534", 2, "not writable: make a file in " + at + ": permission denied"},
+		"not allowed": {"true", "65534", 2, "not writable: cannot create a file in " + at + ": permission denied"},
 		"full":        {"mount -t tmpfs -o size=300m none " + at, "", 4, "a quarter of the free space is 75 MiB"},
 	} {
 		for _, verb := range []string{"bench disk --fio " + fio + " " + at, "prove --change-cmd true --undo-cmd true --force --fio " + fio + " --bench disk:randread@" + at} {

@@ -91,7 +91,7 @@ func TestBenchKilled(t *testing.T) {
 				{"prove --resume last", "no interrupted experiment found"},
 				{"prove --resume " + r.Name, "is a bench-" + name + ", not an experiment"},
 				{"runs prune --cut-off --yes", r.Name},
-				{"runs show " + r.Name, "no run "},
+				{"runs show " + r.Name, "\" not found"},
 			}
 			for _, s := range steps {
 				if text, _ := fettle(strings.Fields(s[0])...).CombinedOutput(); !strings.Contains(string(text), s[1]) {

@@ -129,7 +129,7 @@ func TestBenchMemoryRefused(t *testing.T) {
 		{"--size 0", 2, "want at least 2 MiB"},
 		{"--rounds 0", 2, "--rounds"},
 		{"--rounds 1000000", 2, `--rounds "1000000": want 1 to 10000`},
-		{"--reads 10", 2, "10 reads"},
+		{"--reads 10", 2, "--reads 10: "},
 		{"--cells 8k", 2, "4k, thp"},
 		{"--cells thp-remote", 1, "one node of memory"},
 		{"DIR", 2, `unexpected argument "DIR"; want fettle bench memory`},

@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 type loadMQTTOptions struct {
@@ -244,6 +245,7 @@ func (a *app) sayMQTT(p *mqtt.Plan) error {
 	if len(p.Settings) > 1 {
 		rounds = fmt.Sprintf("%d rounds of one job for each host", len(p.Settings))
 	}
-	a.screen.Say("connecting %d hosts, then %s; ends at %s or later and uses up to %d of %d allowed open files", len(p.Hosts), rounds, time.Now().Add(least).Local().Format("15:04:05"), connectionsOf(p)+engine.OwnFiles, limit)
+	a.screen.Say("connecting %s hosts, then %s; ends at %s or later", unit.Thousands(uint64(len(p.Hosts))), rounds, time.Now().Add(least).Local().Format("15:04:05"))
+	a.screen.Say("uses up to %s of %s allowed open files", unit.Thousands(uint64(connectionsOf(p)+engine.OwnFiles)), unit.Thousands(limit))
 	return nil
 }

@@ -207,7 +207,7 @@ func TestProveRehearsed(t *testing.T) {
 	t.Parallel()
 	p := newProving(t)
 	out, code := p.run("prove", "--force", "--change-cmd", "echo no such device >&2; exit 3", "--undo-cmd", "true", "--", p.work)
-	if code != 5 || !strings.Contains(out, "the change could not be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing measured") {
+	if code != 5 || !strings.Contains(out, "the change could not be applied: ") || !strings.Contains(out, "no such device") || !strings.Contains(out, "nothing was measured") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if names, err := p.runs().Unfinished(); err != nil || len(names) > 0 {

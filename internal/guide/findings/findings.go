@@ -66,7 +66,7 @@ type OtherRelease struct {
 	Also *OtherRelease `json:"also,omitempty"`
 }
 
-// Words describes the releases: "kubelet 1.37 (here 1.34.4)".
+// Words describes the releases: "kubelet 1.37 (installed: 1.34.4)".
 func (o *OtherRelease) Words() string {
 	how := "installed: " + cmp.Or(o.Here, "unknown")
 	if o.Rules != o.Release {

@@ -89,7 +89,7 @@ func TestSysctls(t *testing.T) {
 	// A file that was not read may have the last line of any key: that is one unknown.
 	files["etc/sysctl.d/95-huge.conf"] = strings.Repeat("x", 1<<20)
 	s = linuxMachine(t, machine.Mounted, files)
-	if items, why := s.Items("sysctls"); len(items) > 0 || !strings.HasPrefix(why, "/etc/sysctl.d/95-huge.conf: not read: 1 MiB") {
+	if items, why := s.Items("sysctls"); len(items) > 0 || !strings.HasPrefix(why, "/etc/sysctl.d/95-huge.conf: not read: the file has 1 MiB") {
 		t.Errorf("with a file that is not read the set is %v (%q), want unknown", items, why)
 	}
 	s = linuxMachine(t, machine.Copy, map[string]string{"proc/sys/vm/swappiness": "60\n"})
