@@ -99,7 +99,7 @@ func TestLogsFormats(t *testing.T) {
 		path, headline, guessed string
 		unread                  uint64
 	}{
-		{guessed, "guessed: the number with a decimal point is nginx' $request_time, seconds", "that the number with a point is nginx' $request_time, seconds", 0},
+		{guessed, "guessed: the number with a decimal point is nginx' $request_time, seconds", "that the number with a decimal point is nginx' $request_time, seconds", 0},
 		{half, "100 of 200 lines (50 %) not read", "that the number with a decimal point is nginx' $request_time, seconds", 100},
 	} {
 		args := []string{"logs", c.path, "--slowest", "0"}

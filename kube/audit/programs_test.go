@@ -225,7 +225,7 @@ func TestKubeadmFlags(t *testing.T) {
 
 	c, got := asked(t, withKubeadm(small(), external), 37)
 	want(t, got, map[string]rule.State{"E15 https://10.0.0.21:2379": rule.Unknown, "E16 https://10.0.0.22:2379": rule.Unknown, "E17 https://10.0.0.21:2379": rule.Unknown})
-	if reason := got["E15 https://10.0.0.21:2379"].Reason; len(c.Kubeadm.External) != 2 || !strings.Contains(reason, "on its machine") {
+	if reason := got["E15 https://10.0.0.21:2379"].Reason; len(c.Kubeadm.External) != 2 || !strings.Contains(reason, "on its node") {
 		t.Errorf("%q", reason)
 	}
 }

@@ -88,7 +88,7 @@ func (a *app) health(ctx context.Context, names []string, details bool) error {
 	if err != nil {
 		return err
 	}
-	api, err := client.New(within(ctx, config), client.Options{Scheme: operator.HealthScheme()})
+	api, err := cluster.Client(within(ctx, config), operator.HealthScheme())
 	if err != nil {
 		return err
 	}

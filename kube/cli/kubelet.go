@@ -114,7 +114,7 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 		return c, false, err
 	}
 	config.QPS, config.Burst = 50, 100
-	api, err := client.New(within(ctx, config), client.Options{Scheme: cluster.Scheme(kubelet.AddToScheme, core.AddToScheme)})
+	api, err := cluster.Client(within(ctx, config), cluster.Scheme(kubelet.AddToScheme, core.AddToScheme))
 	if err != nil {
 		return c, false, err
 	}

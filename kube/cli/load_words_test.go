@@ -94,8 +94,8 @@ func TestVerdict(t *testing.T) {
 		says    string
 	}{
 		{gates: []load.Measured{met, met}, verdict: "met", mark: page.Good, says: "all objectives met"},
-		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: page.Warn, says: "of 2 gates 1 had too few answers"},
-		{gates: []load.Measured{unknown}, asked: true, err: "unknown whether b is met: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: page.Warn, says: "of 1 gate 1"},
+		{gates: []load.Measured{met, unknown}, verdict: "cannot tell", mark: page.Warn, says: "1 of 2 objectives had too few answers"},
+		{gates: []load.Measured{unknown}, asked: true, err: "unknown whether b is met: 4 answers", code: ui.GateNotMet, verdict: "cannot tell", mark: page.Warn, says: "1 of 1 objective had too few answers"},
 		{gates: []load.Measured{unknown, missed}, asked: true, err: "c is not met: 2 s", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},
 		{gates: []load.Measured{unknown}, failed: 1, err: "1 of 3 objects could not be created", code: ui.Partial, verdict: "not met", mark: page.Bad, says: "is not met"},
 		{gates: []load.Measured{met}, servers: slow, err: "API server metrics: p99 of GET of pods", code: ui.GateNotMet, verdict: "not met", mark: page.Bad, says: "is not met"},

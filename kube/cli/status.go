@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/nodestatus"
@@ -90,7 +91,7 @@ func (a *app) readCluster(ctx context.Context, d deciding, over []tuned.Tuned) (
 	if err != nil {
 		return out, err
 	}
-	api, err := client.New(within(ctx, config), client.Options{Scheme: operator.Scheme()})
+	api, err := cluster.Client(within(ctx, config), operator.Scheme())
 	if err != nil {
 		return out, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/text"
@@ -64,7 +63,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	if err != nil {
 		return err
 	}
-	api, err := client.New(config, client.Options{Scheme: cluster.Scheme(tuned.AddToScheme, kubelet.AddToScheme)})
+	api, err := cluster.Client(config, cluster.Scheme(tuned.AddToScheme, kubelet.AddToScheme))
 	if err != nil {
 		return err
 	}

@@ -7,15 +7,18 @@ import (
 	"time"
 	"unique"
 
+	"github.com/go-logr/logr"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -49,6 +52,13 @@ func Scheme(apis ...func(*runtime.Scheme) error) *runtime.Scheme {
 		}
 	}
 	return s
+}
+
+// Client returns a client for a verb that ends. It turns off the log of controller-runtime, which
+// otherwise (0.25.2) prints a stack trace to stderr once the program has run for 30 s.
+func Client(config *rest.Config, s *runtime.Scheme) (client.Client, error) {
+	log.SetLogger(logr.Discard())
+	return client.New(config, client.Options{Scheme: s})
 }
 
 // Into is a queue item for many events. A change of all nodes causes hundreds of events, but needs
