@@ -65,7 +65,7 @@ var districts = []district{
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 750, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2160, 43}},
-	{path: "kube", layer: 4, budget: budget{24, 43300, 903}},
+	{path: "kube", layer: 4, budget: budget{24, 43300, 904}},
 	{path: "internal/cli", layer: 5, budget: budget{1, 9680, 28}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6720, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Merge adds the result of other logs. The sum is exact, as if all logs had been read
 // together. Both results must have the same groupings and no reading in common.
 func (r *Result) Merge(o *Result) error {
 	if fmt.Sprint(r.By) != fmt.Sprint(o.By) {
-		return fmt.Errorf("the parts are grouped differently: by %v and by %v", r.By, o.By)
+		return fmt.Errorf("the parts are grouped differently: by %s and by %s", groupings(r.By), groupings(o.By))
 	}
 	if r.Hours.Percentiles != o.Hours.Percentiles {
 		return fmt.Errorf("only one of the parts has percentiles by hour; save both with the same options")
@@ -89,4 +90,13 @@ func (r *Result) slow(one SlowLine) {
 	})
 	r.Slowest = slices.Insert(r.Slowest, at, one)
 	r.Slowest = r.Slowest[:min(len(r.Slowest), r.slowest)]
+}
+
+// groupings writes groupings as --by takes them: "status, method,path".
+func groupings(by [][]string) string {
+	var all []string
+	for _, dims := range by {
+		all = append(all, strings.Join(dims, ","))
+	}
+	return strings.Join(all, ", ")
 }
