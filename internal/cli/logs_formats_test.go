@@ -72,7 +72,7 @@ func TestLogsFormats(t *testing.T) {
 	}
 
 	// A replay takes no duration of it.
-	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", uncertain, "http://127.0.0.1:1"); strings.Contains(said, "not certain") {
+	if _, said, code := mainWith(t, t.TempDir(), "load", "http", "--replay", uncertain, "http://127.0.0.1:1"); strings.Contains(said, " --format 'apache:") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 

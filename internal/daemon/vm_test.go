@@ -52,7 +52,7 @@ func TestMachine(t *testing.T) {
 		if out, code := run("fettle tune throughput-performance"); code != 4 || !strings.Contains(out, "TuneD is in force") {
 			t.Fatalf("beside TuneD: exit %d\n%s", code, out)
 		}
-		if out, code := run("fettle tune --take-over --persist throughput-performance"); code != 0 || strings.Contains(out, "will not survive") {
+		if out, code := run("fettle tune --take-over --persist throughput-performance"); code != 0 || strings.Contains(out, "will be lost at reboot") {
 			t.Fatalf("take over: exit %d\n%s\n%s", code, out, said())
 		}
 		eventually(t, "systemctl is-active tuned fettle; systemctl is-enabled tuned fettle fettle-recover", "inactive\nactive\ndisabled\nenabled\nenabled")
