@@ -71,7 +71,7 @@ health check.`,
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
-	f.StringVar(&o.write, "write", "", "write the files of other tools, sysctl.d and tmpfiles.d below this directory")
+	f.StringVar(&o.write, "write", "", "also write files below this directory: for other tools, and for sysctl.d and tmpfiles.d")
 	f.BoolVar(&o.force, "force", false, "overwrite files that fettle did not write")
 	f.StringSliceVar(&o.platforms, "platform", nil, "fix only the rules of these platforms (default all detected platforms)")
 	cliutil.Requires(c, "--write", "force")

@@ -25,11 +25,11 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 	var access []string
 	c := &cobra.Command{
 		Use: "puppet-reports DIR", Short: "Show where the time of Puppet agent runs went",
-		Long: `Analyzes reports of Puppet 2.7 to 8: the time of the stages of runs, the resource types
-and the resources. It reads the server's reportdir/NODE/TIME.yaml of the store processor
-(/opt/puppetlabs/server/data/puppetserver/reports, on Debian
+		Long: `Analyzes reports of Puppet 2.7 to 8: how long runs took, by stage, resource type and
+resource. It reads the files of the server's "store" report processor,
+reportdir/NODE/TIME.yaml (/opt/puppetlabs/server/data/puppetserver/reports, on Debian
 /var/lib/puppetserver/reports), or an agent's last_run_report.yaml. With --access-log it
-also shows the server's share of the wait for catalogs.`,
+also shows how much of the wait for catalogs was the server.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown.Groups = c.Flags().Changed("top")

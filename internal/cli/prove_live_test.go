@@ -178,7 +178,7 @@ func TestProveLiveFaults(t *testing.T) {
 		"no number in a cap":     {[]string{"--stop-above", "pressure:io:much"}, 2, "--stop-above pressure:io:much"},
 		"a rate of no log":       {[]string{"--metric", "pressure:io", "--covariate", "rate", "--pattern", "x", "--unit", ""}, 2, "--unit is empty"},
 		"no Prometheus there":    {[]string{"--metric", "prometheus:http://127.0.0.1:1:up"}, 2, "connection to 127.0.0.1:1 refused"},
-		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "> 10, the cap"},
+		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "exceeds the limit of --stop-above: "},
 		// A verdict needs 44 windows of 40 ms: no machine has one before.
 		"time for little":  {[]string{"--budget", "1s"}, 0, "ended by budget"},
 		"time for nothing": {[]string{"--budget", "1ms"}, 2, "want 1s to 168h"},

@@ -203,7 +203,7 @@ func (i archivedInfo) ModTime() time.Time { return time.Time{} }
 func (i archivedInfo) IsDir() bool        { return i.mode.IsDir() }
 func (i archivedInfo) Sys() any           { return nil }
 
-// archivedClock returns the time of the recording.
+// archivedClock is the clock of an archive. Now returns the time of the recording.
 type archivedClock struct{ a *archive }
 
 func (c archivedClock) Now() time.Time { return c.a.time }

@@ -242,7 +242,7 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 		return err
 	}
 	if len(bytes.TrimSpace(extra)) > 0 {
-		return fmt.Errorf("%s: only files have content", name)
+		return fmt.Errorf("%s is a directory entry, but has content", name)
 	}
 	if name == "/" {
 		if p.root || !e.mode.IsDir() || e.absent {

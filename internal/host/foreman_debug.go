@@ -182,8 +182,8 @@ func (d *foremanDebug) space(p string) (size, free uint64, ok bool) {
 	return size, free, best != "" && err1 == nil && err2 == nil && free <= size
 }
 
-// debugClock returns the time at which the tree was made. The offset may be wrong, because
-// date(1) only prints an abbreviation of the time zone.
+// debugClock is the clock of a foreman-debug tree. Now returns when the tree was made; its UTC
+// offset may be wrong, because date(1) prints only the time zone's abbreviation.
 type debugClock struct {
 	noClock
 	*foremanDebug

@@ -212,7 +212,7 @@ func (s *sosreport) uptime() ([]byte, bool) {
 	return fmt.Appendf(nil, "%.2f\n", now.Sub(boot).Seconds()), true
 }
 
-// sosClock returns the time at which the report was made.
+// sosClock is the clock of a sosreport. Now returns the time at which the report was made.
 type sosClock struct{ *sosreport }
 
 func (c sosClock) Now() time.Time {
@@ -231,7 +231,8 @@ func (c sosClock) SinceBoot() (time.Duration, error) {
 	return now.Sub(boot), nil
 }
 
-// sosExec returns the outputs of the commands that the manifest lists with their exit codes.
+// sosExec answers for commands. Run returns the recorded output of a command that the manifest
+// lists with its exit code.
 type sosExec struct{ *sosreport }
 
 func (x sosExec) Run(ctx context.Context, c Command) (Result, error) {

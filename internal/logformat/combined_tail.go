@@ -103,9 +103,10 @@ func labelUnits(label string) []string {
 	return []string{"%D", "%{ms}T", "%T"}
 }
 
-// nginxTail returns a candidate for a line of nginx's combined log with labeled values, or
-// times with a decimal point, at its end. Only nginx writes these. ok is false if a value is
-// unknown; the candidate's text then names it value_N, for the user to replace.
+// nginxTail returns the format of a line that has nginx's combined format followed by labeled
+// values or by times with a decimal point, which only nginx writes. ok is false if the line does
+// not match, or if a field is not recognized; the candidate's text then calls that field value_N,
+// for the user to replace.
 func nginxTail(line []byte) (c candidate, ok bool) {
 	m := combinedTail().FindSubmatch(line)
 	if m == nil {

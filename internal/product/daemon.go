@@ -12,11 +12,12 @@ import (
 )
 
 // Daemon is a template for products that read options from files at start or reload. Its fields
-// hold the differences between products; Product adds the common part. F has the options in one
-// instance's files, A is the report of its running program.
+// hold the differences between products; Product adds the common part. F holds the options in one
+// instance's files; A is the report of its running program.
 //
-// Two kinds exist. A daemon with Runs reports all of its options. A daemon with Processes reports
-// none: it runs with its files' options if its processes have read the files since the last change.
+// The running value of an option is known in one of two ways. With Runs, the program reports it.
+// Otherwise it is the value in the files, if the Processes have read them since the last change;
+// Reported, if set, is consulted as well.
 type Daemon[F Files, A any] struct {
 	Name, Doc  string
 	Packages   []string // see product.Product

@@ -98,7 +98,7 @@ func Read(h *host.Host) (List, error) {
 	}
 	switch {
 	case host.Unknown(err):
-		return List{}, errors.New("the package list of the machine (/installed-rpms, " + dpkg + ") is not in this copy")
+		return List{}, errors.New("this copy has no list of packages: neither /installed-rpms nor " + dpkg)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return List{}, err
 	}

@@ -176,15 +176,15 @@ func poolWords(p kubelet.PoolPlan) string {
 		value, _ := json.Marshal(p.Settings[name])
 		all = append(all, name+" "+string(value))
 	}
-	text := strings.Join(all, ", ") + " from " + strings.Join(p.KubeletConfigs, ", ")
+	out := strings.Join(all, ", ") + " from " + strings.Join(p.KubeletConfigs, ", ")
 	if len(all) == 0 { // the nodes restore their former values
-		text = nothingFrom(p.KubeletConfigs)
+		out = nothingFrom(p.KubeletConfigs)
 	}
-	text += fmt.Sprintf(", at most %d unavailable", p.MaxUnavailable)
+	out += fmt.Sprintf("; at most %s unavailable at a time", text.Count(p.MaxUnavailable, "node"))
 	if p.Stopped != "" {
-		text += "; " + p.Stopped
+		out += "; " + p.Stopped
 	}
-	return text
+	return out
 }
 
 // nothingFrom explains why a pool gets no settings.

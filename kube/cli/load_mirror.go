@@ -43,10 +43,10 @@ type MirrorCount struct {
 func (a *app) loadMirrorCommand(o *loadOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use: "mirror [NAMESPACE]...", Short: "Write a load that imitates existing namespaces",
-		Long: `Writes a load that has as many objects and pods as existing namespaces, and objects of
-the same sizes. It reads the named namespaces, or else all except the system's. Names,
-values, images, commands and selectors are not copied. Of secrets only the metadata is
-read. The cluster is not changed.`,
+		Long: `Writes load files into --write DIR that imitate existing namespaces: the same number of
+objects and pods, and the same object sizes. Without NAMESPACE it reads all namespaces
+except those of the system. Names, values, images, commands and selectors are not
+copied. Of secrets only the metadata is read. The cluster is not changed.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.loadMirror(c.Context(), o, args) },
 	}
 	c.Flags().StringVar(&o.write, "write", "", "directory for the load; existing files are not overwritten")

@@ -204,7 +204,7 @@ func (r *Reader) clusterChecks(ctx context.Context, f *Found, _ time.Time) error
 	return nil
 }
 
-// input identifies the parts of an object that decisions use, which excludes its status.
+// input returns a fingerprint of the parts of an object that decisions use: all except its status.
 func input(o *unstructured.Unstructured) string {
 	labels, _ := json.Marshal(o.GetLabels())
 	return fmt.Sprint(o.GetUID(), " ", o.GetGeneration(), " ", string(labels))

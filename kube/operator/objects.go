@@ -77,7 +77,7 @@ func (o *operator) readObjects(ctx context.Context) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: recheck}, err
 }
 
-// inputs identifies the whole input of the rules.
+// inputs returns a fingerprint of the whole input of the rules.
 func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	var parts []string
 	for _, t := range all {
@@ -90,7 +90,7 @@ func inputs(all []*tuned.Tuned, pools []tuned.Pool, reportOnly string) string {
 	return strings.Join(append(parts, reportOnly), "\x00")
 }
 
-// objectInput identifies the parts of a Tuned object that the rules use.
+// objectInput returns a fingerprint of the parts of a Tuned object that the rules use.
 func objectInput(t *tuned.Tuned) string {
 	return fmt.Sprintf("%s\x00%s\x00%d\x00%q", t.Name, t.UID, t.Generation, t.Annotations[tuned.DeferredAnnotation])
 }

@@ -106,7 +106,7 @@ type operator struct {
 // situation is the state that applies to all nodes.
 type situation struct {
 	rules *tuned.Rules
-	// inputs identifies the input of the rules and reportOnly.
+	// inputs is a fingerprint of everything from which rules and reportOnly were computed.
 	inputs string
 	// reportOnly names the controller for which the operator only reports, or "".
 	reportOnly string

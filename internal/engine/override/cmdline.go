@@ -68,7 +68,8 @@ var cmdlineParameters = map[string]place{
 // no file; the other words (no_hwp, hwp_only) change something else.
 var drivers = map[string]string{"active": "active", "passive": "passive", "guided": "guided"}
 
-// notModules lists prefixes of user space's own parameters ("systemd.unit=").
+// notModules are the prefixes of kernel command-line parameters that user space reads, such as
+// systemd in systemd.unit=. They are not module names.
 var notModules = map[string]bool{
 	"systemd": true, "rd": true, "luks": true, "udev": true, "fsck": true, "quotacheck": true, "plymouth": true,
 	"locale": true, "vconsole": true, "net": true, "ignition": true, "coreos": true, "ostree": true, "cloud-init": true,

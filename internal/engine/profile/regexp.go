@@ -128,7 +128,8 @@ func (t *regexpTranslator) afterRepeat() error {
 	return nil
 }
 
-// repeat rewrites {,n}, which is literal in Go.
+// repeat rewrites {,n} as {0,n}, because Go's regexp matches {,n} literally. Other braces are
+// copied.
 func (t *regexpTranslator) repeat() {
 	if rest := t.in[t.at+1:]; strings.HasPrefix(rest, ",") {
 		digits := rest[1:]

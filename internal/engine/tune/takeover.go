@@ -106,7 +106,7 @@ func OtherTunerInForce(t override.Tuner, command string) error {
 		}
 	}
 	if t.Operator != nil {
-		return ui.Hinted(ui.Refused, fmt.Errorf("%s of %s %s: two tuners would overwrite each other", t.Name, t.Operator.Name, what), "fettle recommend shows what it applies; to change that, "+t.HandOver)
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s of %s %s: two tuners would overwrite each other", t.Name, t.Operator.Name, what), "fettle recommend prints the command that shows each node's profile; to use another profile, "+t.HandOver)
 	}
 	return ui.Hinted(ui.Refused, fmt.Errorf("%s %s and sets %s: two tuners would overwrite each other", t.Name, what, t.Sets),
 		"hand over: "+command+" (fettle undo restores it), or by hand: "+t.HandOver)

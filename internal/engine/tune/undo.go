@@ -256,7 +256,7 @@ func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 		t := s.Tx(id)
 		switch {
 		case t == nil && s.Ended(id):
-			return nil, fmt.Errorf("transaction %d cannot be undone alone: it %w or was merged into a later one; see fettle history", id, ErrTakenBack)
+			return nil, fmt.Errorf("transaction %d %w, or was merged into a later one; see fettle history", id, ErrTakenBack)
 		case t == nil:
 			return nil, fmt.Errorf("transaction %d not found; fettle history lists all", id)
 		case t.Kind == journal.Undo:

@@ -136,9 +136,14 @@ func (t *Table) check() []error {
 
 func (c *Catalogue) checkEvidence(e *Evidence) []error {
 	var problems []error
-	if e.Title == "" || e.Says == "" || len(e.Sources) == 0 {
-		problems = append(problems, fmt.Errorf("%s: evidence %s needs title, says and sources", e.At, e.ID))
+	lacks := func(missing bool, name string) {
+		if missing {
+			problems = append(problems, fmt.Errorf("%s: evidence %s lacks %q", e.At, e.ID, name))
+		}
 	}
+	lacks(e.Title == "", "title")
+	lacks(e.Says == "", "says")
+	lacks(len(e.Sources) == 0, "sources")
 	for _, id := range e.Explains {
 		if c.byID[id] == nil && !slices.ContainsFunc(c.Tables(), func(t *Table) bool { return slices.Contains(t.IDs, id) }) {
 			problems = append(problems, fmt.Errorf("%s: evidence %s explains %s, which is neither a rule nor a table", e.At, e.ID, id))

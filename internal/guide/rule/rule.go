@@ -51,7 +51,7 @@ type Rule struct {
 	// Reminder is true for guidance that no program can check. It is shown if the rule applies,
 	// counted separately, and never passes.
 	Reminder bool `json:"reminder,omitempty"`
-	// Missing is, for a reminder, the fact that fettle does not read, with a command that shows
+	// Missing says, for a reminder, which fact fettle does not read, and which command shows
 	// it.
 	Missing string `json:"missing,omitempty"`
 

@@ -158,7 +158,7 @@ func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 }
 
 // ErrHangs is returned if pgbench does not end within its time limit.
-var ErrHangs = errors.New("pgbench hangs")
+var ErrHangs = errors.New("pgbench hung")
 
 // allowance is the time that pgbench may take beyond its expected time: its last transactions may
 // wait for a checkpoint on a slow disk. Tests change it.
@@ -173,7 +173,7 @@ func within(ctx context.Context, limit time.Duration, pgbench Program, args ...s
 	defer cancel()
 	out, err := pgbench.Run(bounded, args...)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: stopped after %v; pg_stat_activity on the server shows what pgbench waits for", ErrHangs, limit.Round(time.Second))
+		err = fmt.Errorf("%w and was stopped after %v; to see what it waits for, run it again and query pg_stat_activity on the server meanwhile", ErrHangs, limit.Round(time.Second))
 	}
 	return out, err
 }

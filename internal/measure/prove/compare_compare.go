@@ -112,7 +112,8 @@ func compareSide(r *evidence.Run) Side {
 	return Side{ID: r.ID, Command: r.Command, Verdict: r.Verdict, Machine: r.Machine.Name, Began: r.Began}
 }
 
-// differing returns the differences of the runs other than their samples.
+// differing returns how two runs differ, apart from their samples: hardware, software versions,
+// command, completeness and settings.
 func differing(a, b *evidence.Run) []Difference {
 	out := []Difference{}
 	add := func(name, a, b string) {

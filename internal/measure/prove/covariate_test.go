@@ -143,7 +143,7 @@ func TestCaps(t *testing.T) {
 		visits int
 	}{
 		"never above":             {func(int) float64 { return 2 }, EndedVerdict, "", 0},
-		"above in the placebo":    {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s is 6 > 5, the cap", 6},
+		"above in the placebo":    {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s exceeds the limit of --stop-above: 6 > 5", 6},
 		"none for most of a time": {func(i int) float64 { return max(0, 0.5-float64(i%3)) }, EndedVerdict, "", 0},
 		"none in the first run":   {func(i int) float64 { return float64(i) }, EndedFailed, "so ratios cannot be calculated", 1},
 	} {

@@ -198,7 +198,7 @@ type Exceeded struct {
 }
 
 func (x *Exceeded) Error() string {
-	return fmt.Sprintf("%s is %s > %s, the cap", x.Name, unit.Digits(x.Value), unit.Digits(x.Most))
+	return fmt.Sprintf("%s exceeds the limit of --stop-above: %s > %s", x.Name, unit.Digits(x.Value), unit.Digits(x.Most))
 }
 
 // Exceeded returns an error for the first exceeded cap, or nil. Workloads may call it during a

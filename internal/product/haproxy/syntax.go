@@ -276,11 +276,11 @@ func (syntax) Place(text, key string) (int, error) {
 		return 0, err
 	}
 	at := -1
-	err = walk(all, "", func(s section, option *line, counts conf.Truth) error {
+	err = walk(all, "", func(s section, l *line, counts conf.Truth) error {
 		switch {
-		case option != nil || s.kind != kind:
+		case l != nil || s.kind != kind:
 		case context == "defaults" && s.key() != context:
-			return fmt.Errorf("line %d: section %s also exists; name the defaults section", s.number, s.key())
+			return fmt.Errorf("%s is ambiguous: line %d has the section %q; say which one, such as %s", key, s.number, s.key(), s.key()+"/"+option)
 		case s.key() != context || at >= 0:
 		case counts != conf.Yes:
 			return fmt.Errorf("line %d begins section %s inside a condition; add %s by hand", s.number, context, key)

@@ -181,7 +181,7 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 		if r.Rate == 0 {
 			return Limited, fmt.Sprintf("the generator was the limit, even at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
 		}
-		return Limited, fmt.Sprintf("the generator was the limit: %s; at %s: %s", held, name(r.Failed), last(r.Failed, KneeLimited, Fails))
+		return Limited, fmt.Sprintf("the generator was the limit at %s: %s; %s", name(r.Failed), last(r.Failed, KneeLimited, Fails), held)
 	case NotMonotone:
 		if r.Odd == r.Failed {
 			return Wavers, fmt.Sprintf("not monotone: %s held in the search but not in the confirmation: %s", name(r.Odd), failed(r.Odd))

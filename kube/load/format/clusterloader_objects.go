@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// pods adds the pods of a project. In the older loader, the first item may be a total of which the
-// others are percentages (openshift/svt, utils.py).
+// pods adds the pods of a project to s. As in the older loader (openshift/svt, utils.py), the first
+// item may be a total; num of the other items is then a percentage of it.
 func (r *reading) pods(s *plan.Stage, list []clusterloaderItem, pace *plan.Pace) {
 	if len(list) > 0 && list[0].Total != nil && list[0].BaseName == "" && list[0].Num == 0 && list[0].File == "" {
 		at := list[0].At

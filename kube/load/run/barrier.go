@@ -91,7 +91,8 @@ func (s *Server) stop(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "stop")
 }
 
-// Wait waits until all pods have requested /start and /stop, at most for within.
+// Wait waits until all pods have requested /start and /stop. It returns an error with the counts
+// if that takes longer than within.
 func (s *Server) Wait(ctx context.Context, within time.Duration) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()

@@ -111,7 +111,9 @@ type State struct {
 	Held bool
 }
 
-// Unsure reports whether object i may exist without a journal line of its own.
+// Unsure reports whether object i may exist in the cluster although the journal does not record
+// its creation: its request was reserved, and either has no recorded result or failed without a
+// certain rejection.
 func (s *State) Unsure(i int) bool {
 	o := s.Objects[i]
 	return i < s.Reserved && (o.Was == Nothing || o.Was == Failed && !o.Refused)

@@ -61,8 +61,9 @@ const settleAt = 4096
 // may be seen without its owner.
 const lookedAgain = 3
 
-// found collects the content of the run's namespaces that is not the run's, and what is not
-// visible. It keeps the alphabetically first of each, so that repeated calls give equal results.
+// found collects, for each namespace of the run, a reason to keep it: an object that another
+// client created, or content that could not be read. Of several reasons it keeps the
+// alphabetically first, so that the result does not depend on the order of reading.
 type found struct {
 	spaces    map[string]int
 	kinds     map[string]*plan.Kind // by group and kind
@@ -189,7 +190,8 @@ func (f *found) given(k plan.Kind, m item) bool {
 	return plan.ToAll(k.Resource, m.Name, nil) && (f.openShift || !plan.ByOpenShift(k.Resource, m.Name))
 }
 
-// of returns the keys of objects that may have created this one without an owner reference.
+// of returns the keys of the objects for which a controller may have created m without an owner
+// reference, such as the Service of an Endpoints object.
 func of(k plan.Kind, m item) []key {
 	switch k.Resource {
 	case "endpoints":

@@ -20,7 +20,7 @@ import (
 // manager owns the hierarchy, and a process stays in its service's group. Only the manager's
 // top-level units can be confined.
 const (
-	// sliceKind is the setting kind for the CPUs of a systemd unit, slice:NAME. The value is
+	// sliceKind is the kind of the settings slice:NAME: the CPUs of the systemd unit NAME, or
 	// allCPUs if the unit is not confined.
 	sliceKind = "slice"
 	allCPUs   = "all"

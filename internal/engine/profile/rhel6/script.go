@@ -286,7 +286,7 @@ func (s ownScript) render(name string) string {
 		shell = "/bin/bash" // RHEL 6's sh was bash, and the script may need it
 	}
 	var w strings.Builder
-	fmt.Fprintf(&w, "#!%s\n# What no plug-in does of the RHEL 6 profile %s's ktune.sh.\n\n", shell, name)
+	fmt.Fprintf(&w, "#!%s\n# Commands from ktune.sh of the RHEL 6 profile %s that no plug-in replaces.\n\n", shell, name)
 	fmt.Fprintf(&w, "# shellcheck disable=SC2034 # the functions use it\nPROFILE=%s\n# shellcheck source=functions.sh\n. \"$(dirname \"$0\")/functions.sh\"\n", name)
 	for _, f := range s.functions {
 		fmt.Fprintf(&w, "\n%s\n", f)

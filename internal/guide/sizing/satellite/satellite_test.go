@@ -173,7 +173,7 @@ func TestReasons(t *testing.T) {
 		{"hosts=12000", "postgresql/shared_buffers", "the Tuning Guide calls 2 GiB to a quarter of the memory optimal"},
 		{"hosts=3000", "hardware/storage", "reads need at least 60 to 80 MB/s; a local SSD gives 600"},
 		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the Tuning Guide's figure for 150 registrations at once"},
-		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once: 1164 requests (582 for 150)"},
+		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once cause 1164 requests (Tuning Guide: 150 cause 582)"},
 		{"hosts=3000", "redis/memory", "the Tuning Guide has no figure, and expects it to be stable"},
 	} {
 		group, name, _ := strings.Cut(tt.value, "/")

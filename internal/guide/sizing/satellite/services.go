@@ -53,9 +53,9 @@ func (p *plan) web() error {
 	switch {
 	case had == 0 && !p.event:
 		workers = max(want, p.services.Number("registrations", "value"))
-		why = "the Tuning Guide's figure for 150 registrations at once; httpd's default 256 rejects hosts"
+		why = "the Tuning Guide's figure for 150 registrations at once; httpd's default limit of 256 would reject hosts"
 		if want > p.services.Number("registrations", "value") {
-			why = fmt.Sprintf("%s at once: %.0f requests (582 for 150); httpd's default 256 rejects hosts", text.Count(p.Registrations, "registration"), want)
+			why = fmt.Sprintf("%s at once cause %.0f requests (Tuning Guide: 150 cause 582); httpd's default limit of 256 would reject hosts", text.Count(p.Registrations, "registration"), want)
 		}
 		p.hiera.ForkLimit, p.hiera.ForkClients, p.hiera.ForkStart = int(workers), int(workers), int(p.services.Number("prefork start", "value"))
 		p.add("hiera", "apache::mod::prefork::startservers", p.hiera.ForkStart, "", fmt.Sprintf("processes that wait for the first requests; the installer sets %.0f", p.services.Number("prefork start", "has")), guide("5.3.1"))
@@ -65,7 +65,7 @@ func (p *plan) web() error {
 		perChild := p.tuned("apache::mod::event::threadsperchild")
 		limit := math.Ceil(max(want, p.services.Number("httpd threads", "value")) / perChild)
 		workers = limit * perChild
-		why = fmt.Sprintf("%s at once: %.0f requests (582 for 150), and the size leaves httpd at 250", text.Count(p.Registrations, "registration"), want)
+		why = fmt.Sprintf("%s at once cause %.0f requests (Tuning Guide: 150 cause 582), and the tuning size leaves httpd's limit at 250", text.Count(p.Registrations, "registration"), want)
 		p.hiera.EventLimit, p.hiera.EventWorkers = int(limit), int(workers)
 		p.add("hiera", "apache::mod::event::serverlimit", int(limit), "", fmt.Sprintf("x %.0f threads each = %.0f", perChild, workers), guide("5.3.3"))
 		p.add("hiera", "apache::mod::event::maxrequestworkers", int(workers), "", why, guide("5.3.3"))

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What no plug-in does of the RHEL 6 profile latency-like's ktune.sh.
+# Commands from ktune.sh of the RHEL 6 profile latency-like that no plug-in replaces.
 
 # shellcheck disable=SC2034 # the functions use it
 PROFILE=latency-like
