@@ -68,13 +68,11 @@ func (r *Reading) End() *Sample {
 	whole := span{r.machine, machineNow, machineNow.uptime()}
 	groupsIn := span{r.cgroups, cgroupsNow, 0}
 	s := &Sample{Time: machineNow.at.UTC(), DurationS: whole.seconds(), UptimeS: whole.uptime, Partial: processesNow.partial}
-	if grew(r.machine, machineNow, "listen.overflows") {
-		// The table of sockets is long, so it is read only if needed.
-		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			machineNow.read(h, source{file, parseListeners})
-		}
-	}
 	all := consumers(r.processes, processesNow, float64(h.PageSize()))
+	if grew(r.machine, machineNow, "listen.overflows") {
+		machineNow.addListeners(h, all)
+	}
+	processesNow.addLocks(all)
 	s.Values = whole.values(measures)
 	s.setDelay(all)
 	s.Values = append(s.Values, groupsIn.values(cgroupMeasures)...)

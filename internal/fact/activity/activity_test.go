@@ -40,6 +40,8 @@ var before = map[string]string{
 	"/proc/10/io":                "rchar: 5\nread_bytes: 1000\nwrite_bytes: 0\n",
 	"/proc/10/task/10/schedstat": "0 1000000000 1\n",
 	"/proc/10/task/11/schedstat": "0 0 1\n",
+	"/proc/10/task/10/syscall":   waitsForMutex,
+	"/proc/10/task/11/syscall":   waitsForMutex,
 	"/proc/20/stat":              "20 (old) S 1 1 1 0 -1 0 0 0 0 0 900 0 0 0 20 0 1 0 600 0 10 0\n",
 }
 
@@ -59,7 +61,8 @@ var after = map[string]string{
 	"/proc/10/task/11/schedstat": "0 3000000000 1\n",
 	"/proc/10/status":            "Name:\tweb\nFDSize:\t4\n",
 	"/proc/10/limits":            "Max open files            4                    4                    files     \n",
-	"/proc/10/fd/0":              "", "/proc/10/fd/1": "", "/proc/10/fd/2": "", "/proc/10/fd/3": "",
+	"/proc/10/fd/0":              "", "/proc/10/fd/1": "", "/proc/10/fd/2": "", "/proc/10/fd/3": "-> socket:[1]",
+	"/proc/20/fd/0":   "-> socket:[1]", // inherited
 	"/proc/20/stat":   "20 (new) S 1 1 1 0 -1 0 0 0 0 0 20 0 0 0 20 0 1 0 10100 0 10 0\n",
 	"/proc/20/cgroup": "2:cpu:/docker/" + container + "\n",
 }
@@ -103,7 +106,7 @@ func TestMeasure(t *testing.T) {
 		"swap_in_pages_per_s": 50, "disk_await_ms sda": 10, "disk_utilization_percent sda": 100, "disk_queue sda": 2,
 		"listen_overflows_per_s": 2, "listen_waiting 8080": 129,
 		"cgroup_throttled_percent /b/x": 75, "cgroup_throttled_s_per_s /b/x": 1.5, "cgroup_throttled_percent /new": 50, "cgroup_io_some_percent " + group: 25,
-		"process_files_percent web (pid 10)": 100,
+		"process_files_percent web (pid 10)": 100, "lock_waiting_threads web (pid 10)": 2,
 	} {
 		if v, has := got[name]; !has || v < want-1e-6 || v > want+1e-6 {
 			t.Errorf("%s is %v (%t), want %v", name, v, has, want)
@@ -131,14 +134,14 @@ func TestWho(t *testing.T) {
 		t.Fatalf("%+v\n%+v", s.Processes, s.Groups)
 	}
 	web, fresh := s.Processes[0], s.Processes[1]
-	if web.PID != 10 || web.Command != "web" || web.Unit != "web.service" || web.CPUPercent != 75 || web.CPUWaitPercent != 150 || deref(web.DiskBytesPerS) != 2000 {
+	if web.PID != 10 || web.Command != "web" || web.Unit != "web.service" || web.CPUPercent != 75 || web.CPUWaitPercent != 150 || deref(web.DiskBytesPerS) != 2000 || web.LockWaitingThreads != 2 || web.ListenWaiting != 129 {
 		t.Errorf("%+v", web)
 	}
 	// Another process with the same id, started during the sample.
-	if fresh.Command != "new" || fresh.Container != container[:12] || fresh.CPUPercent != 10 || fresh.DiskBytesPerS != nil {
+	if fresh.Command != "new" || fresh.Container != container[:12] || fresh.CPUPercent != 10 || fresh.DiskBytesPerS != nil || fresh.ListenWaiting != 0 {
 		t.Errorf("%+v", fresh)
 	}
-	if g := s.Groups[0]; g.Cgroup != group || g.Name() != "web.service" || g.PID != 10 || g.CPUWaitPercent != 150 || deref(g.IOPressurePercent) != 25 || g.MemoryPressurePercent != nil {
+	if g := s.Groups[0]; g.Cgroup != group || g.Name() != "web.service" || g.PID != 10 || g.CPUWaitPercent != 150 || deref(g.IOPressurePercent) != 25 || g.LockWaitingThreads != 2 || g.ListenWaiting != 129 || g.MemoryPressurePercent != nil {
 		t.Errorf("%+v", g)
 	}
 	if name := s.Groups[1].Name(); name != "container "+container[:12] {

@@ -30,6 +30,7 @@ func hierarchies(h *host.Host) []hierarchy {
 				return []source{
 					{dir + "/cpu.stat", parseThrottling(item)},
 					{dir + "/memory.events", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)},
+					{dir + "/memory.events.local", parseKeyed(map[string]string{"max": "cgroup.memory_limit_hits", "high": "cgroup.memory_limit_hits"}, item, 1)},
 					{dir + "/cpu.pressure", parsePressure("cpu", item)},
 					{dir + "/memory.pressure", parsePressure("memory", item)},
 					{dir + "/io.pressure", parsePressure("io", item)},
@@ -44,7 +45,10 @@ func hierarchies(h *host.Host) []hierarchy {
 			return []source{{dir + "/cpu.stat", parseThrottling(item)}}
 		}},
 		hierarchy{cgroupRoot + "/memory", func(dir, item string) []source {
-			return []source{{dir + "/memory.oom_control", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)}}
+			return []source{
+				{dir + "/memory.oom_control", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)},
+				{dir + "/memory.failcnt", parseFirst("cgroup.memory_limit_hits", item)},
+			}
 		}},
 		hierarchy{cgroupRoot + "/pids", func(dir, item string) []source {
 			return []source{{dir + "/pids.current", parseFirst("cgroup.pids", item)}, {dir + "/pids.max", parseLimit("cgroup.pids_limit", item)}}

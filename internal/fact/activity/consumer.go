@@ -3,6 +3,7 @@ package activity
 import (
 	"cmp"
 	"slices"
+	"strconv"
 )
 
 // Consumer is a process, or a cgroup with all of its processes: what it used, and how long it
@@ -24,6 +25,12 @@ type Consumer struct {
 	MemoryBytes     float64 `json:"memory_bytes"`
 	// DiskBytesPerS is nil without permission to read it.
 	DiskBytesPerS *float64 `json:"disk_bytes_per_s"`
+	// LockWaitingThreads is the number of threads that waited for one mutex of their process
+	// from the beginning to the end.
+	LockWaitingThreads float64 `json:"lock_waiting_threads,omitempty"`
+	// ListenWaiting is the number of connections not accepted yet. It is only read if
+	// connections were dropped.
+	ListenWaiting float64 `json:"listen_waiting,omitempty"`
 
 	// CPUPressurePercent and the next two fields are the shares of time in which a task of the
 	// cgroup waited. They are nil for processes, and for cgroups of version 1.
@@ -41,6 +48,9 @@ func (c *Consumer) Name() string {
 	return cmp.Or(c.Unit, c.Cgroup, c.Command)
 }
 
+// Process returns the command and the id of a process.
+func (c *Consumer) Process() string { return c.Command + " (pid " + strconv.Itoa(c.PID) + ")" }
+
 // kept is the number of consumers kept for each criterion.
 const kept = 5
 
@@ -55,6 +65,8 @@ func top(all []Consumer) []Consumer {
 		func(c *Consumer) float64 { return c.MajorFaultsPerS },
 		func(c *Consumer) float64 { return c.MemoryBytes },
 		func(c *Consumer) float64 { return deref(c.DiskBytesPerS) },
+		func(c *Consumer) float64 { return c.LockWaitingThreads },
+		func(c *Consumer) float64 { return c.ListenWaiting },
 		func(c *Consumer) float64 { return deref(c.CPUPressurePercent) },
 		func(c *Consumer) float64 { return deref(c.MemoryPressurePercent) },
 		func(c *Consumer) float64 { return deref(c.IOPressurePercent) },
@@ -109,6 +121,7 @@ func consumers(before, now *processes, pageSize float64) []Consumer {
 		c.CPUPercent = max(0, p.cpu-was.cpu) / seconds * 100
 		c.CPUWaitPercent = max(0, p.delay-was.delay) / seconds * 100
 		c.MajorFaultsPerS = max(0, p.faults-was.faults) / seconds
+		c.LockWaitingThreads = lockWaiting(was, p)
 		if p.disk >= 0 && was.disk >= 0 {
 			c.DiskBytesPerS = known(max(0, p.disk-was.disk) / seconds)
 		}
@@ -138,6 +151,8 @@ func groups(all []Consumer, cgroups span) []Consumer {
 		g.CPUWaitPercent += c.CPUWaitPercent
 		g.MajorFaultsPerS += c.MajorFaultsPerS
 		g.MemoryBytes += c.MemoryBytes
+		g.LockWaitingThreads += c.LockWaitingThreads
+		g.ListenWaiting += c.ListenWaiting
 		if c.DiskBytesPerS != nil {
 			sum := deref(g.DiskBytesPerS) + *c.DiskBytesPerS
 			g.DiskBytesPerS = &sum

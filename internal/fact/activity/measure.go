@@ -76,6 +76,7 @@ var cgroupMeasures = []measure{
 	{"cgroup_throttled_percent", share, "cgroup.throttled", "cgroup.periods", 100, cgroupRoot, 8},
 	{"cgroup_throttled_s_per_s", rate, "cgroup.throttled_s", "", 1, cgroupRoot, 8},
 	{"cgroup_oom_kills_per_s", rate, "cgroup.oom_kills", "", 1, cgroupRoot, 8},
+	{"cgroup_memory_limit_hits_per_s", rate, "cgroup.memory_limit_hits", "", 1, cgroupRoot, 8},
 	{"cgroup_memory_some_percent", rate, "pressure.memory.some", "", 100, cgroupRoot, 8},
 	{"cgroup_io_some_percent", rate, "pressure.io.some", "", 100, cgroupRoot, 8},
 	{"cgroup_cpu_some_percent", rate, "pressure.cpu.some", "", 100, cgroupRoot, 8},
@@ -85,6 +86,7 @@ var cgroupMeasures = []measure{
 // taskMeasures lists the measures of processes.
 var taskMeasures = []measure{
 	{"process_files_percent", gauge, "process.files", "process.files_limit", 100, "/proc", 4},
+	{"lock_waiting_threads", gauge, "lock.waiting", "", 1, syscallFile, 4},
 }
 
 // Value is one measured value. If Value is nil and Unknown is "", the machine does not have it.

@@ -331,23 +331,3 @@ func parseFirst(name, item string) func(string, counters) error {
 		return nil
 	}
 }
-
-// parseListeners parses /proc/net/tcp and tcp6: the number of connections in the accept queue
-// of each listening port. The kernel reports it as the socket's receive queue.
-func parseListeners(text string, c counters) error {
-	for line := range strings.Lines(text) {
-		w := strings.Fields(line)
-		if len(w) < 10 || w[3] != "0A" {
-			continue
-		}
-		at := strings.LastIndexByte(w[1], ':')
-		port, err := strconv.ParseUint(w[1][at+1:], 16, 16)
-		_, rx, ok := strings.Cut(w[4], ":")
-		waiting, err2 := strconv.ParseUint(rx, 16, 32)
-		if at < 0 || !ok || err != nil || err2 != nil {
-			return errFormat
-		}
-		c[counter{"listen.waiting", strconv.FormatUint(port, 10)}] += float64(waiting)
-	}
-	return nil
-}

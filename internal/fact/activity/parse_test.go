@@ -53,9 +53,9 @@ var parsed = []struct {
 	{"file-nr", parseFileNr, "3267\t0\t9223372036854775807\n", map[string]float64{"files.used": 3267, "files.limit": 9223372036854775807}},
 	{"loadavg", parseLoadavg, "9.69 4.92 2.46 24/175 13729\n", map[string]float64{"tasks.used": 175}},
 	{"uptime", parseFirst("uptime", ""), "12.50 20.00\n", map[string]float64{"uptime": 12.5}},
-	{"tcp", parseListeners, "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000081 00:00000000 00000000     0        0 126 1 00000000a613c96f 100 0 0 10 0\n   1: 0100007F:1F90 0100007F:A1B2 01 00000000:00000400 00:00000000 00000000     0        0 0 1 00000000a613c96f 20 4 0 10 -1\n",
+	{"tcp", listening, "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000081 00:00000000 00000000     0        0 126 1 00000000a613c96f 100 0 0 10 0\n   1: 0100007F:1F90 0100007F:A1B2 01 00000000:00000400 00:00000000 00000000     0        0 0 1 00000000a613c96f 20 4 0 10 -1\n",
 		map[string]float64{"listen.waiting 8080": 129}},
-	{"tcp6", parseListeners, "   0: 00000000000000000000000000000000:0016 00000000000000000000000000000000:0000 0A 00000000:00000002 00:00000000 00000000     0        0 25 1 0000000000000000 100 0 0 10 0\n",
+	{"tcp6", listening, "   0: 00000000000000000000000000000000:0016 00000000000000000000000000000000:0000 0A 00000000:00000002 00:00000000 00000000     0        0 25 1 0000000000000000 100 0 0 10 0\n",
 		map[string]float64{"listen.waiting 22": 2}},
 	{"cpu.stat of version 1, 4.18", parseThrottling("/a"), "nr_periods 40\nnr_throttled 30\nthrottled_time 1500000000\n",
 		map[string]float64{"cgroup.periods /a": 40, "cgroup.throttled /a": 30, "cgroup.throttled_s /a": 1.5}},
@@ -167,6 +167,7 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = parseProcess(text, &process{})
 		_, _ = parseDelay(text)
+		_ = parseMutexWait(text)
 		_, _ = parseFileLimit(text)
 		_, _, _ = cgroupOf(text), Unit(text), Container(text)
 	})

@@ -26,6 +26,10 @@ type process struct {
 	faults  float64 // major page faults
 	rss     float64 // pages
 	disk    float64 // bytes read from and written to disks; -1 if unknown
+	// locks holds the number of threads that wait for each mutex, by its address. locksUnknown
+	// is why it could not be read, or "".
+	locks        map[string]int
+	locksUnknown string
 }
 
 // processes holds the processes at one time.
@@ -94,6 +98,7 @@ func readProcess(h *host.Host, pid int) (*process, int) {
 		delay, _ := parseDelay(h.File(path.Join(p.dir("task"), t.Name(), "schedstat")).Text)
 		p.delay += delay
 	}
+	readLocks(h, p, tasks)
 	return p, threads
 }
 
