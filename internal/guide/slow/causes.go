@@ -8,7 +8,8 @@ type candidate struct {
 	measure string
 	limit   float64
 	source  string
-	// and is another value that must be above 0, or "": few events prove nothing.
+	// and is another value of the same item that must be at least 1, or "": few events prove
+	// nothing.
 	and string
 	// waits are measures of waiting; the first known one counts. Without any the cause is never
 	// the reason.
@@ -17,6 +18,8 @@ type candidate struct {
 	explains []string
 	// uses is the resource by which consumers are sorted.
 	uses resource
+	// last is true if other causes come first: a lock is held longer if its holder waits.
+	last bool
 	next string
 }
 
@@ -52,6 +55,10 @@ var candidates = []candidate{
 		source: "kubernetes-mixin, alert CPUThrottlingHigh; Linux, Documentation/scheduler/sched-bwc.rst",
 		waits:  []wait{{"cgroup_throttled_s_per_s", 100, 10}}, uses: cpu,
 		next: topCgroup},
+	{id: "memory-limit", title: "memory pressure (some) at the memory limit", measure: "cgroup_memory_some_percent", limit: 10, and: "cgroup_memory_limit_hits_per_s",
+		source: "Linux, Documentation/admin-guide/cgroup-v2.rst, memory.max and memory.high" + fettles,
+		waits:  []wait{{"cgroup_memory_some_percent", 1, 10}}, explains: []string{"swap", "memory", "disk", "io", "oom"}, uses: memoryLimit,
+		next: topCgroup + " -m"},
 	{id: "swap", title: "pages read from swap", measure: "swap_in_pages_per_s", limit: 10,
 		source: sixty + " (vmstat)" + fettles,
 		waits:  waitsMem, explains: []string{"memory", "disk", "io"}, uses: memory,
@@ -74,8 +81,8 @@ var candidates = []candidate{
 		next: "iostat -xz 1"},
 	{id: "listen-queue", title: "connections dropped by a full listen queue", measure: "listen_overflows_per_s", limit: 0,
 		source: snmp + ", TcpExtListenOverflows",
-		waits:  []wait{{"listen_waiting", 100, 100}},
-		next:   "ss -ltn"},
+		waits:  []wait{{"listen_waiting", 100, 100}}, explains: []string{"tcp-retransmitted"}, uses: listeners,
+		next: "ss -ltnp"},
 	{id: "cpu", title: "CPU pressure (some)", measure: "cpu_some_percent", limit: 50,
 		source: psi + fettles,
 		waits:  waitsCPU, uses: cpu,
@@ -84,6 +91,10 @@ var candidates = []candidate{
 		source: sixty + " (vmstat, r)" + fettles,
 		waits:  waitsCPU[1:], uses: cpu,
 		next: "pidstat 1"},
+	{id: "lock", title: "threads waiting for one mutex", measure: "lock_waiting_threads", limit: 4,
+		source: "Linux, futex(2) and proc_pid_syscall(5)" + fettles,
+		waits:  []wait{{"lock_waiting_threads", 100, 500}}, uses: locks, last: true,
+		next: "gdb -p PID -batch -ex 'thread apply all bt'"},
 	{id: "softnet", title: "packets dropped by full backlogs of CPUs", measure: "softnet_dropped_per_s", limit: 0,
 		source: "Linux, Documentation/admin-guide/sysctl/net.rst, netdev_max_backlog",
 		next:   "fettle why net.core.netdev_max_backlog"},

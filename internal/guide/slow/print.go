@@ -10,13 +10,16 @@ import (
 // maxAlso is the maximum number of other causes that are printed.
 const maxAlso = 3
 
-// Lines returns the lines below the headline, at most seven: three other causes, who used and
-// waited the most, and the next command. It is empty without causes.
+// Lines returns the lines below the headline, at most eight: who used and waited the most, three
+// other causes, and the next command. It is empty without causes.
 func (d *Diagnosis) Lines() []string {
 	if len(d.Causes) == 0 {
 		return nil
 	}
 	var out []string
+	for _, r := range d.Who {
+		out = append(out, r.Text)
+	}
 	for _, c := range d.Causes[1:min(1+maxAlso, len(d.Causes))] {
 		label := "also: "
 		switch {
@@ -26,9 +29,6 @@ func (d *Diagnosis) Lines() []string {
 			label = "also above a limit, without measured waiting: "
 		}
 		out = append(out, label+c.evidence("", &ui.Headline{}))
-	}
-	for _, r := range d.Who {
-		out = append(out, r.Text)
 	}
 	if d.Sample.DurationS == 0 {
 		return out // the command would examine this machine

@@ -25,6 +25,8 @@ type Cause struct {
 	Avg300    *float64 `json:"avg300,omitempty"`
 	SinceBoot *float64 `json:"since_boot,omitempty"`
 	Total     *float64 `json:"total,omitempty"`
+	// AwaitMS is the mean time of a request, for a disk.
+	AwaitMS *float64 `json:"await_ms,omitempty"`
 	// Reason is true if waiting was measured too, so that this may be why the machine is slow. It
 	// is never true for averages since boot.
 	Reason bool `json:"reason"`
@@ -39,6 +41,7 @@ type Cause struct {
 	Next string `json:"next"`
 
 	uses resource
+	last bool
 }
 
 // Diagnosis is the result of Diagnose: why a machine is slow.
@@ -113,16 +116,15 @@ func amount(v activity.Value) float64 {
 // above returns the cause if a value is above the limit. Among items it uses the one with the most
 // measured waiting. known is false if there is no value.
 func (c *candidate) above(s *activity.Sample) (worst *Cause, known bool) {
-	if more, ok := value(s, c.and); c.and != "" && (!ok || amount(more) < 1) {
-		_, known = value(s, c.measure)
-		return nil, known
-	}
 	for _, v := range s.Values {
 		if v.Name != c.measure || !has(s, v) {
 			continue
 		}
 		known = true
 		if !(amount(v) > c.limit) {
+			continue
+		}
+		if more, ok := valueOf(s, c.and, v.Item); c.and != "" && (!ok || amount(more) < 1) {
 			continue
 		}
 		if one := c.cause(s, v); worst == nil || one.WaitPercent > worst.WaitPercent {
@@ -134,8 +136,11 @@ func (c *candidate) above(s *activity.Sample) (worst *Cause, known bool) {
 
 func (c *candidate) cause(s *activity.Sample, v activity.Value) Cause {
 	n := amount(v)
-	out := Cause{ID: c.id, Measure: c.measure, Item: v.Item, Value: n, Limit: c.limit, Source: c.source, Next: c.next, uses: c.uses,
+	out := Cause{ID: c.id, Measure: c.measure, Item: v.Item, Value: n, Limit: c.limit, Source: c.source, Next: c.next, uses: c.uses, last: c.last,
 		Text: c.title + of(v.Item) + " " + show(c.measure, n), Total: v.Total}
+	if show(c.measure, n) == unit.Digits(n) {
+		out.Text = c.title + of(v.Item) + ": " + unit.Digits(n)
+	}
 	if s.DurationS > 0 {
 		out.SinceBoot = v.SinceBoot
 	} else if v.Total != nil && n < 0.01 { // a few events: their rate says nothing
@@ -145,6 +150,13 @@ func (c *candidate) cause(s *activity.Sample, v activity.Value) Cause {
 		if avg, known := value(s, base+"_avg300_percent"); known {
 			out.Avg300 = avg.Value
 		}
+	}
+	if await, ok := valueOf(s, "disk_await_ms", v.Item); ok && c.id == "disk" {
+		ms := amount(await)
+		out.AwaitMS = &ms
+	}
+	if at := strings.LastIndex(v.Item, " (pid "); at >= 0 {
+		out.Next = strings.ReplaceAll(c.next, "PID", strings.TrimSuffix(v.Item[at+len(" (pid "):], ")"))
 	}
 	for _, w := range c.waits {
 		waited, known := valueOf(s, w.measure, v.Item)
@@ -192,12 +204,14 @@ func (d *Diagnosis) rank() {
 	}
 	level := func(c *Cause) int {
 		switch {
-		case c.Reason && c.Because == "":
-			return 0
-		case c.Reason:
+		case !c.Reason:
+			return 2
+		case c.Because != "" || c.last:
 			return 1
+		case c.ID == "cpu-throttled" && reasons["cpu"] && d.saturated():
+			return 1 // a limit slows one cgroup, busy CPUs slow all
 		}
-		return 2
+		return 0
 	}
 	slices.SortStableFunc(d.Causes, func(a, b Cause) int {
 		return cmp.Or(cmp.Compare(level(&a), level(&b)), cmp.Compare(b.WaitPercent, a.WaitPercent))
@@ -218,7 +232,11 @@ func (c *Cause) evidence(when string, h *ui.Headline) string {
 	if c.Limit > 0 {
 		limit = show(c.Measure, c.Limit)
 	}
-	text := c.Text + when + " (limit " + h.Value(figure(c.Measure, "limit"), c.Limit, limit)
+	text := c.Text
+	if c.AwaitMS != nil {
+		text += ", " + h.Value("disk_await_ms", *c.AwaitMS, show("_ms", *c.AwaitMS)) + " a request,"
+	}
+	text += when + " (limit " + h.Value(figure(c.Measure, "limit"), c.Limit, limit)
 	if c.Avg300 != nil {
 		text += "; 5 min: " + h.Value(figure(c.Measure, "avg300"), *c.Avg300, show(c.Measure, *c.Avg300))
 	}
@@ -271,8 +289,11 @@ func (d *Diagnosis) appendMeasured(h *ui.Headline) {
 	var parts, missing []string
 	for _, m := range []struct{ name, title string }{
 		{"cpu_busy_percent", "CPUs busy"}, {"cpu_steal_percent", "steal"}, {"cpu_some_percent", "pressure (some) on CPUs"},
-		{"memory_some_percent", "on memory"}, {"io_some_percent", "on I/O"},
+		{"memory_some_percent", "on memory"}, {"io_some_percent", "on I/O"}, {"lock_waiting_threads", "threads waiting for a mutex"},
 	} {
+		if m.name == "lock_waiting_threads" && d.Sample.DurationS == 0 {
+			continue
+		}
 		if v, known := value(d.Sample, m.name); known {
 			parts = append(parts, m.title+" "+h.Value(m.name, amount(v), show(m.name, amount(v))))
 		} else {

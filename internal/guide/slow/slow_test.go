@@ -35,9 +35,14 @@ func TestDiagnose(t *testing.T) {
 		{"pressure counts before the run queues", map[string]float64{"cpu_some_percent": 20, "run_queue_waiting_tasks": 4}, "", ""},
 		{"a throttled cgroup on idle CPUs", map[string]float64{"cgroup_throttled_percent /a": 90, "cgroup_throttled_s_per_s /a": .8, "cpu_some_percent": 95, "cpu_busy_percent": 20}, "cpu-throttled", "cpu-throttled! cpu!"},
 		{"a throttled cgroup on busy CPUs", map[string]float64{"cgroup_throttled_percent /a": 90, "cgroup_throttled_s_per_s /a": .8, "cpu_some_percent": 95, "cpu_busy_percent": 99}, "cpu", "cpu! cpu-throttled!"},
+		{"a busy neighbor, and a throttled cgroup that waits more", map[string]float64{"cgroup_throttled_percent /a": 98.6, "cgroup_throttled_s_per_s /a": 1.5, "cpu_some_percent": 88.3, "cpu_busy_percent": 100}, "cpu", "cpu! cpu-throttled!"},
 		{"the cgroup that waited most", map[string]float64{"cgroup_throttled_percent /a": 100, "cgroup_throttled_s_per_s /a": .01, "cgroup_throttled_percent /b": 60, "cgroup_throttled_s_per_s /b": 1.2}, "cpu-throttled", "cpu-throttled!"},
 		{"a throttled cgroup that hardly waits", map[string]float64{"cgroup_throttled_percent /a": 50, "cgroup_throttled_s_per_s /a": .01}, "", "cpu-throttled"},
 		{"swapping", map[string]float64{"swap_in_pages_per_s": 900, "memory_some_percent": 60, "io_some_percent": 70, "disk_utilization_percent vda": 99}, "swap", "swap! disk! io! memory!"},
+		{"a cgroup at its memory limit", map[string]float64{"cgroup_memory_some_percent /a": 23, "cgroup_memory_limit_hits_per_s /a": 34, "swap_in_pages_per_s": 1360, "memory_some_percent": 20, "io_some_percent": 23, "disk_utilization_percent vda": 62},
+			"memory-limit", "memory-limit! disk! io! swap! memory!"},
+		{"a cgroup that waits for memory, and another at its limit", map[string]float64{"cgroup_memory_some_percent /a": 23, "cgroup_memory_limit_hits_per_s /b": 34, "memory_some_percent": 20}, "memory", "memory!"},
+		{"a cgroup at its limit that does not wait", map[string]float64{"cgroup_memory_some_percent /a": 3, "cgroup_memory_limit_hits_per_s /a": 340}, "", ""},
 		{"swap in use without waiting", map[string]float64{"swap_in_pages_per_s": 900, "memory_some_percent": 0}, "", "swap"},
 		{"memory pressure with OOM kills", map[string]float64{"memory_some_percent": 60, "oom_kills_per_s": .5, "io_some_percent": 70}, "memory", "memory! io! oom!"},
 		{"a slow disk", map[string]float64{"disk_utilization_percent dm-0": 100, "disk_await_ms dm-0": 200, "io_some_percent": 80}, "disk", "disk! io!"},
@@ -45,6 +50,10 @@ func TestDiagnose(t *testing.T) {
 		{"a disk on a kernel without pressure", map[string]float64{"disk_utilization_percent sda": 100, "disk_queue sda": 12}, "disk", "disk!"},
 		{"a network file system", map[string]float64{"io_some_percent": 80}, "io", "io!"},
 		{"a full listen queue", map[string]float64{"listen_overflows_per_s": 3, "listen_waiting 8080": 129}, "listen-queue", "listen-queue!"},
+		{"SYNs sent again to a full listen queue", map[string]float64{"listen_overflows_per_s": 27, "listen_waiting 8080": 5, "tcp_retransmitted_percent": 36, "tcp_retransmitted_per_s": 7}, "listen-queue", "listen-queue! tcp-retransmitted"},
+		{"a mutex", map[string]float64{"lock_waiting_threads web (pid 1)": 39, "lock_waiting_threads other (pid 2)": 7, "cpu_some_percent": 2}, "lock", "lock!"},
+		{"no contention", map[string]float64{"lock_waiting_threads web (pid 1)": 4}, "", ""},
+		{"a mutex whose holder waits for a disk", map[string]float64{"lock_waiting_threads web (pid 1)": 39, "disk_utilization_percent sda": 90, "io_some_percent": 40}, "disk", "disk! lock! io!"},
 		{"a listen queue that was full", map[string]float64{"listen_overflows_per_s": 3}, "", "listen-queue"},
 		{"retransmits never are the reason", map[string]float64{"tcp_retransmitted_percent": 20, "tcp_retransmitted_per_s": 30, "cpu_some_percent": 5}, "", "tcp-retransmitted"},
 		{"one retransmit of a few segments", map[string]float64{"tcp_retransmitted_percent": 20, "tcp_retransmitted_per_s": .5}, "", ""},
@@ -66,7 +75,7 @@ func TestDiagnose(t *testing.T) {
 		if says := strings.Contains(d.Headline.Lines[0], "Most likely reason"); says != (c.reason != "") {
 			t.Errorf("%s: %q", c.name, d.Headline.Lines)
 		}
-		if lines := d.Lines(); len(lines) > 7 || (len(lines) == 0) != (len(d.Causes) == 0) {
+		if lines := d.Lines(); len(lines) > 8 || (len(lines) == 0) != (len(d.Causes) == 0) {
 			t.Errorf("%s: %q", c.name, lines)
 		}
 	}
@@ -116,7 +125,25 @@ func TestWho(t *testing.T) {
 	if len(who) != 2 || who[0].Role != "uses" || who[0].Group.Unit != "batch.service" || who[0].Process.PID != 7 || who[1].Role != "waits" || who[1].Group.Unit != "web.service" || who[1].Process.PID != 8 {
 		t.Errorf("%+v", who)
 	}
-	s = sample(map[string]float64{"io_some_percent": 50, "disk_utilization_percent sda": 99})
+	s = sample(map[string]float64{"listen_overflows_per_s": 3, "listen_waiting 8080": 5})
+	s.Processes = []activity.Consumer{{PID: 7, Command: "web", ListenWaiting: 5}}
+	if d := Diagnose(s); d.Who[0].Process.PID != 7 || d.Lines()[0] != "does not accept connections: web (pid 7), 5 in the queue" {
+		t.Errorf("%+v", d.Who)
+	}
+	s = sample(map[string]float64{"lock_waiting_threads web (pid 7)": 39})
+	s.Processes = []activity.Consumer{{PID: 7, Command: "web", LockWaitingThreads: 39}}
+	if d := Diagnose(s); d.Who[0].Process.PID != 7 || !strings.HasPrefix(d.Causes[0].Next, "gdb -p 7 ") || !strings.Contains(d.Headline.Lines[0], "one mutex of web (pid 7): 39 in the last 2 s (limit 4)") {
+		t.Errorf("%+v", d)
+	}
+	s = sample(map[string]float64{"cgroup_memory_some_percent /small": 50, "cgroup_memory_limit_hits_per_s /small": 9})
+	s.Groups = []activity.Consumer{{Cgroup: "/big", MemoryBytes: 1e9}, {Cgroup: "/small", MemoryBytes: 1e6, MemoryPressurePercent: &bytes}}
+	if who = Diagnose(s).Who; len(who) != 1 || who[0].Group.Cgroup != "/small" {
+		t.Errorf("%+v", who)
+	}
+	s = sample(map[string]float64{"io_some_percent": 50, "disk_utilization_percent sda": 99, "disk_await_ms sda": 300})
+	if text := Diagnose(s).Headline; !strings.Contains(text.Lines[0], "99 %, 300 ms a request, in the last 2 s") || text.Figures["disk_await_ms"] != 300 {
+		t.Errorf("%+v", text)
+	}
 	s.Groups = []activity.Consumer{{Cgroup: "/web.service", Unit: "web.service", DiskBytesPerS: &bytes}}
 	if who = Diagnose(s).Who; len(who) != 1 || who[0].Measure != "disk_bytes_per_s" || who[0].Group.Unit != "web.service" {
 		t.Errorf("%+v", who)

@@ -1,8 +1,6 @@
 package slow
 
 import (
-	"fmt"
-
 	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -14,7 +12,10 @@ const (
 	none resource = iota
 	cpu
 	memory
+	memoryLimit // of a cgroup
 	disk
+	listeners
+	locks
 )
 
 // Role names the cgroup and the process that used or waited for the most.
@@ -54,11 +55,17 @@ func orders(r resource) []order {
 			{"waits", "waits most for memory", "memory_pressure_percent", func(c *activity.Consumer) float64 { return deref(c.MemoryPressurePercent) }, percent},
 			{"waits", "reads most pages back", "major_faults_per_s", func(c *activity.Consumer) float64 { return c.MajorFaultsPerS }, func(v float64) string { return unit.Digits(v) + "/s" }},
 		}
+	case memoryLimit:
+		return orders(memory)[1:] // who has most memory may have no limit
 	case disk:
 		return []order{
 			{"uses", "reads and writes most", "disk_bytes_per_s", func(c *activity.Consumer) float64 { return deref(c.DiskBytesPerS) }, func(v float64) string { return size(v) + "/s" }},
 			{"waits", "waits most for I/O", "io_pressure_percent", func(c *activity.Consumer) float64 { return deref(c.IOPressurePercent) }, percent},
 		}
+	case listeners:
+		return []order{{"uses", "does not accept connections", "listen_waiting", func(c *activity.Consumer) float64 { return c.ListenWaiting }, func(v float64) string { return unit.Digits(v) + " in the queue" }}}
+	case locks:
+		return []order{{"waits", "waits most for a mutex", "lock_waiting_threads", func(c *activity.Consumer) float64 { return c.LockWaitingThreads }, func(v float64) string { return unit.Digits(v) + " threads" }}}
 	case none:
 	}
 	return nil
@@ -87,7 +94,7 @@ func roles(s *activity.Sample, r resource) []Role {
 			}
 		}
 		if process != nil {
-			role.Text += fmt.Sprintf("%s (pid %d), %s", process.Command, process.PID, o.show(o.of(process)))
+			role.Text += process.Process() + ", " + o.show(o.of(process))
 		}
 		out = append(out, role)
 	}
