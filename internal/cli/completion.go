@@ -11,6 +11,8 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/requests/logs"
 )
@@ -28,37 +30,46 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
 	}
 	platforms := append(audit.Platforms(), "foreman")
+	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	formats := cliutil.Fixed(logformat.Names()...)
 	return map[string]cobra.CompletionFunc{
-		"check":                cliutil.Fixed(platforms...),
-		"check --explain":      ids,
-		"diff":                 a.completeProfiles,
-		"facts":                a.completeFacts,
-		"fix":                  fixable,
-		"fix --platform":       cliutil.ListOf(platforms...),
-		"show":                 a.completeProfiles,
-		"tune":                 a.completeProfiles,
-		"verify":               a.completeProfiles,
-		"why":                  a.completeSettings,
-		"undo":                 a.completeTransactions,
-		"rules list":           cliutil.Fixed(platforms...),
-		"rules lint":           idsOrFiles,
-		"rules test":           idsOrFiles,
-		"rules show":           ids,
-		"schema":               cliutil.Fixed(documentKinds()...),
-		"schedule add":         a.completeAfterCalendar,
-		"schedule remove":      a.completeSchedule,
-		"prove --profile":      a.completeProfiles,
-		"prove --resume":       a.completeRuns,
-		"prove --bench":        cliutil.Fixed("disk:", "memory:", "postgres:", "etcd:"),
-		"prove --metric":       cliutil.Fixed("time", "cpu-time", "max-memory"),
-		"bench memory --cells": cliutil.ListOf("4k", "thp", "hugetlb-2m", "hugetlb-1g", "4k-remote", "thp-remote"),
-		"runs show":            a.completeRuns,
-		"runs compare":         a.completeRuns,
-		"runs export":          a.completeRuns,
-		"logs --by":            cliutil.ListOf(logs.Dimensions()...),
-		"logs compare --by":    cliutil.ListOf(logs.Dimensions()...),
-		"load http --method":   cliutil.Fixed("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
-		"load http --observe":  cliutil.Fixed("local", "ssh:"),
+		"check":                        cliutil.Fixed(platforms...),
+		"check --explain":              ids,
+		"diff":                         a.completeProfiles,
+		"facts":                        a.completeFacts,
+		"fix":                          fixable,
+		"fix --platform":               cliutil.ListOf(platforms...),
+		"show":                         a.completeProfiles,
+		"tune":                         a.completeProfiles,
+		"verify":                       a.completeProfiles,
+		"why":                          a.completeSettings,
+		"undo":                         a.completeTransactions,
+		"rules list":                   cliutil.Fixed(platforms...),
+		"rules lint":                   idsOrFiles,
+		"rules test":                   idsOrFiles,
+		"rules show":                   ids,
+		"schema":                       cliutil.Fixed(documentKinds()...),
+		"schedule add":                 a.completeAfterCalendar,
+		"schedule remove":              a.completeSchedule,
+		"prove --profile":              a.completeProfiles,
+		"prove --resume":               a.completeRuns,
+		"prove --bench":                cliutil.Fixed("disk:", "memory:", "postgres:", "etcd:"),
+		"prove --metric":               cliutil.Fixed("time", "cpu-time", "max-memory"),
+		"bench memory --cells":         cliutil.ListOf("4k", "thp", "hugetlb-2m", "hugetlb-1g", "4k-remote", "thp-remote"),
+		"runs show":                    a.completeRuns,
+		"runs compare":                 a.completeRuns,
+		"runs export":                  a.completeRuns,
+		"logs --by":                    cliutil.ListOf(logs.Dimensions()...),
+		"logs compare --by":            cliutil.ListOf(logs.Dimensions()...),
+		"load http --method":           cliutil.Fixed(methods...),
+		"load http --observe":          cliutil.Fixed("local", "ssh:"),
+		"load http --replay-method":    cliutil.Fixed(methods...),
+		"load http --replay-format":    formats,
+		"check --for":                  cliutil.Fixed(kuberelease.Known().Targets()...),
+		"logs --format":                formats,
+		"logs compare --format":        formats,
+		"logs puppet-reports --format": formats,
+		"prove --log-format":           formats,
 	}
 }
 

@@ -33,7 +33,7 @@ type ListProfile struct {
 
 func listCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list [plugins]", Short: "List the profiles, or the plug-ins and their options",
+		Use: "list [profiles|plugins]", Short: "List the profiles, or the plug-ins and their options",
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"profiles", "plugins", "plug-ins"},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] != "profiles" {

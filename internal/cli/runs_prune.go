@@ -38,7 +38,7 @@ type pruneOptions struct {
 }
 
 func runsPruneCommand(a *app) *cobra.Command {
-	o := pruneOptions{keep: -1}
+	var o pruneOptions
 	c := &cobra.Command{
 		Use: "prune (--keep N | --older-than TIME | --cut-off)", Short: "Remove records of runs (shows them first)",
 		Long: `Removes records of runs: all but the newest (--keep), old ones (--older-than), or those
@@ -48,6 +48,9 @@ never removed.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			f := c.Flags()
 			var age time.Duration
+			if !f.Changed("keep") {
+				o.keep = -1
+			}
 			switch {
 			case !f.Changed("keep") && !f.Changed("older-than") && !o.cutOff:
 				return ui.Retry(ui.Usage, errors.New("want --keep N, --older-than TIME or --cut-off"), "", "--older-than=90d")
@@ -58,7 +61,7 @@ never removed.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.keep, "keep", -1, "remove all ended runs except this many of the newest")
+	f.IntVar(&o.keep, "keep", 0, "remove all ended runs except this many of the newest")
 	f.StringVar(&o.older, "older-than", "", "remove runs that ended longer ago than this, such as 90d")
 	cliutil.Between(f, "keep", 0, 1_000_000, 100)
 	cliutil.Reads(f, "older-than", "90d", func(word string) error {

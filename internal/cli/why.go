@@ -20,9 +20,7 @@ import (
 func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "why SETTING", Short: "Show what sets a value, and which source wins", Args: cobra.ExactArgs(1),
-		Long: `Shows what sets a value, and which source wins.
-
-SETTING is one of: a sysctl (vm.swappiness); a path below /sys or /proc/sys; KIND:NAME,
+		Long: `SETTING is one of: a sysctl (vm.swappiness); a path below /sys or /proc/sys; KIND:NAME,
 as fettle diff prints it (unit:httpd.service/LimitNOFILE); a name that fettle facts or
 fettle check prints.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },

@@ -81,14 +81,14 @@ func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
 const alsoCalled = "also-called"
 
 // Complete sets completions of arguments and flags in a command tree. Keys are command paths
-// without the program's name, "runs show", or with a flag, "logs --by". Keys of commands
-// outside the tree are ignored.
+// without the program's name, "runs show", or with a flag, "logs --by"; " --context" is a flag of
+// the program. Keys of commands outside the tree are ignored.
 func Complete(root *cobra.Command, completions map[string]cobra.CompletionFunc) {
 	for key, f := range completions {
 		path, flag, ofFlag := strings.Cut(key, " --")
 		c, rest, err := root.Find(strings.Fields(path))
 		switch {
-		case err != nil || len(rest) > 0 || c == root:
+		case err != nil || len(rest) > 0 || c == root && !ofFlag:
 		case ofFlag:
 			_ = c.RegisterFlagCompletionFunc(flag, f)
 		default:
@@ -115,8 +115,11 @@ func ListOf(words ...string) cobra.CompletionFunc {
 }
 
 // values prepares the flags of a command: it adds completion to flags with few values, and
-// makes counts accept 12k and 12,000.
+// makes counts accept 12k and 12,000. Commands without arguments complete none, not file names.
 func values(c *cobra.Command) {
+	if len(words(c.Use)) == 0 && c.Args != nil && c.ValidArgsFunction == nil && c.Args(c, []string{"x"}) != nil {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
 	prepare := func(f *pflag.Flag) {
 		if words := Choices(f); len(words) > 0 {
 			_ = c.RegisterFlagCompletionFunc(f.Name, Fixed(words...))

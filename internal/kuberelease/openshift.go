@@ -76,6 +76,21 @@ type Target struct {
 	OpenShift string
 }
 
+// Targets returns what Target parses: the known releases of Kubernetes and the versions of OpenShift
+// with one of them, oldest first.
+func (r *Releases) Targets() []string {
+	var out []string
+	for of := r.Oldest; of <= r.Newest; of++ {
+		out = append(out, of.String())
+	}
+	for minor := range len(openshiftKubernetes) + 1 {
+		if openshiftKubernetes[minor] >= r.Oldest {
+			out = append(out, fmt.Sprintf("4.%d", minor))
+		}
+	}
+	return out
+}
+
 // Target parses a Kubernetes release, 1.37, or an OpenShift version, 4.20.
 func (r *Releases) Target(text string) (Target, error) {
 	newest := len(openshiftKubernetes)

@@ -197,6 +197,16 @@ func (f *Format) plausible(line []byte, spans []Span) bool {
 	return true
 }
 
+// Names returns the words with which a --format can begin: the names of the predefined formats, and
+// the servers whose syntax it may have, with a colon.
+func Names() []string {
+	names := slices.Sorted(maps.Keys(Named))
+	for _, language := range slices.Sorted(maps.Keys(Languages)) {
+		names = append(names, language+":")
+	}
+	return names
+}
+
 // Languages maps products to functions that compile formats in the syntax of the product's
 // configuration.
 var Languages = map[string]func(text string) (*Format, error){"apache": Apache, "nginx": Nginx, "haproxy": HAProxy, "envoy": Envoy, "logback": Logback, "puppet-log": PuppetLog}

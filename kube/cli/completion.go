@@ -9,7 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	hostaudit "fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/size"
+	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/kube/machine"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -35,25 +38,35 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		kinds = append(kinds, string(k.Kind))
 	}
 	allowed := cliutil.ListOf(kinds...)
+	namespaces := a.completeNames(func() string { return "/api/v1/namespaces" })
+	targets := cliutil.Fixed(kuberelease.Known().Targets()...)
 	return map[string]cobra.CompletionFunc{
-		"status":             a.completeNames(nodes),
-		"status --allow":     allowed,
-		"operator --allow":   allowed,
-		"operator --adopt":   cliutil.ListOf(append(slices.Clone(adoptable), "all")...),
-		"agent --allow":      allowed,
-		"agent --node":       a.completeNames(nodes),
-		"pod explain --node": a.completeNames(nodes),
-		"pod verify":         a.completeNames(pods),
-		"health":             a.completeNames(machines("machinehealthchecks")),
-		"scale plan":         a.completeNames(machines("machinesets")),
-		"scale execute":      a.completeNames(machines("machinesets")),
-		"load mirror":        a.completeNames(func() string { return "/api/v1/namespaces" }),
-		"load plan --ignore": cliutil.ListOf(ignorable...),
-		"load run --ignore":  cliutil.ListOf(ignorable...),
-		"load resume":        a.completeLoads,
-		"load undo":          a.completeLoads,
-		"load compare":       a.completeLoads,
-		"schema":             cliutil.Fixed(slices.Sorted(maps.Keys(documents))...),
+		"status":                       a.completeNames(nodes),
+		"status --allow":               allowed,
+		"operator --allow":             allowed,
+		"operator --adopt":             cliutil.ListOf(append(slices.Clone(adoptable), "all")...),
+		"agent --allow":                allowed,
+		"agent --node":                 a.completeNames(nodes),
+		"pod explain --node":           a.completeNames(nodes),
+		"pod verify":                   a.completeNames(pods),
+		"health":                       a.completeNames(machines("machinehealthchecks")),
+		"scale plan":                   a.completeNames(machines("machinesets")),
+		"scale execute":                a.completeNames(machines("machinesets")),
+		"load mirror":                  namespaces,
+		"load plan --ignore":           cliutil.ListOf(ignorable...),
+		"load run --ignore":            cliutil.ListOf(ignorable...),
+		" --context":                   a.completeContexts,
+		" --namespace":                 namespaces,
+		"operator --machine-namespace": namespaces,
+		"pod record --node":            a.completeNames(nodes),
+		"check --for":                  targets,
+		"check --explain":              completeRules(""),
+		"check --disable":              completeRules("="),
+		"load plan --openshift":        size.Releases("openshift-releases"),
+		"load resume":                  a.completeLoads,
+		"load undo":                    a.completeLoads,
+		"load compare":                 a.completeLoads,
+		"schema":                       cliutil.Fixed(slices.Sorted(maps.Keys(documents))...),
 	}
 }
 
@@ -94,6 +107,30 @@ func (a *app) completeNames(path func() string) cobra.CompletionFunc {
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeContexts completes the contexts of the kubeconfig.
+func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	config, err := a.kube.clientConfig().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeRules completes the IDs of the rules, each followed by after.
+func completeRules(after string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		all, err := hostaudit.CatalogueOf(nil, nil)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var ids []string
+		for _, r := range all.Rules() {
+			ids = append(ids, r.ID+after)
+		}
+		return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 

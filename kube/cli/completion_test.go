@@ -27,6 +27,7 @@ func TestCompletion(t *testing.T) {
 		"status ":                 "worker-1 worker-2",
 		"status worker-1 ":        "worker-2",
 		"agent --node ":           "worker-1 worker-2",
+		"status --namespace ":     "shop",
 		"pod verify ":             "web-0",
 		"health ":                 "workers",
 		"scale plan ":             "workers-a",

@@ -3,7 +3,6 @@
 package size
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing/satellite"
 	"fettle.dev/fettle/internal/guide/sizing/server"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/rules"
@@ -141,7 +141,10 @@ var Guides = map[string]cliutil.Guide{
 
 // aboutSizes explains the units of a size.
 const aboutSizes = `Units of a size are powers of 1024: 64GB of memory means 64GiB, as in PostgreSQL and the
-kernel. Only disk space (--disk of satellite) uses powers of 1000 for GB and TB.`
+kernel.`
+
+// aboutDisks explains the units of disk space.
+const aboutDisks = ` Only disk space (--disk) uses powers of 1000 for GB and TB.`
 
 type sizeOptions struct {
 	write string
@@ -168,8 +171,11 @@ machine only where the output says so. --write DIR writes the files below a dire
 				return p.size(c.Context(), wish, s.here, s.gather, o)
 			},
 		}
-		if slices.ContainsFunc(wish.Inputs(), func(in *sizing.Input) bool { return in.Kind == "size" }) {
-			c.Long = strings.TrimSpace(cmp.Or(s.long, s.short+".") + "\n\n" + aboutSizes)
+		switch sizes := sizeInputs(wish); {
+		case slices.Contains(sizes, "disk"):
+			c.Long = s.long + "\n\n" + aboutSizes + aboutDisks
+		case len(sizes) > 0:
+			c.Long = strings.TrimSpace(s.long + "\n\n" + aboutSizes)
 		}
 		f := c.Flags()
 		f.SortFlags = false
@@ -182,8 +188,13 @@ machine only where the output says so. --write DIR writes the files below a dire
 			if in.IsBoolFlag() {
 				flag.NoOptDefVal = "true"
 			}
-			if len(in.Choices) > 0 {
-				_ = c.RegisterFlagCompletionFunc(in.Name, cobra.FixedCompletions(in.Choices, cobra.ShellCompDirectiveNoFileComp))
+			switch {
+			case len(in.Choices) > 0:
+				_ = c.RegisterFlagCompletionFunc(in.Name, cliutil.Fixed(in.Choices...))
+			case in.Name == "version" || in.Name == "product-version":
+				_ = c.RegisterFlagCompletionFunc(in.Name, Releases(s.name+"-releases"))
+			case in.Name == "format":
+				_ = c.RegisterFlagCompletionFunc(in.Name, cliutil.Fixed(logformat.Names()...))
 			}
 		}
 		f.StringVar(&o.write, "write", "", "write the files below this directory; created if missing")
@@ -194,6 +205,17 @@ machine only where the output says so. --write DIR writes the files below a dire
 		parent.AddCommand(c)
 	}
 	return parent
+}
+
+// sizeInputs returns the names of the inputs that are a size in bytes.
+func sizeInputs(wish sizing.Request) []string {
+	var names []string
+	for _, in := range wish.Inputs() {
+		if in.Kind == "size" {
+			names = append(names, in.Name)
+		}
+	}
+	return names
 }
 
 // fileFlag is an input whose value is the text of a file.
@@ -213,6 +235,21 @@ func (f *fileFlag) Set(name string) error {
 		return err
 	}
 	return f.SetFile(name, string(text))
+}
+
+// Releases returns a completion of the versions in a table of releases.
+func Releases(table string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		f, err := figures()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		e, err := sizing.Of(f, table, "")
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return e.Keys(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
 }
 
 // figures returns the catalogue's tables.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -32,9 +33,11 @@ func (p Program) Help(t *testing.T, docs string) {
 		p.short(t, c)
 		if !strings.Contains(c.CommandPath(), " completion") { // cobra's own
 			path := strings.Fields(strings.TrimPrefix(c.CommandPath(), p.Name))
-			p.page(t, c, docs, print(append(path, "--help")))
+			help := print(append(path, "--help"))
+			p.once(t, c, help)
+			p.page(t, c, docs, help)
 			p.examples(t, c)
-			finite(t, c)
+			p.finite(t, c)
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)
@@ -52,6 +55,17 @@ func (p Program) short(t *testing.T, c *cobra.Command) {
 
 // manual matches the line of a help that names a page.
 var manual = regexp.MustCompile(`(?m)^Manual: docs/(\S+)$`)
+
+// once checks that the description says more than the short text, which the help prints above it,
+// and that no default is a number that means no value.
+func (p Program) once(t *testing.T, c *cobra.Command, help string) {
+	if _, short, _ := strings.Cut(c.Short, " "); strings.Contains(c.Long, " "+short+".\n") {
+		t.Errorf("%s --help repeats its short text: %q", c.CommandPath(), c.Short)
+	}
+	if strings.Contains(help, "(default -1)") {
+		t.Errorf("%s --help: the default -1 means no value; leave it out", c.CommandPath())
+	}
+}
 
 func (p Program) page(t *testing.T, c *cobra.Command, docs, help string) {
 	for line := range strings.Lines(help) {
@@ -113,15 +127,36 @@ func (p Program) examples(t *testing.T, c *cobra.Command) {
 	}
 }
 
-// finite checks that flags with a few values are completed.
-func finite(t *testing.T, c *cobra.Command) {
+// finite checks that each flag with a finite set of values, by its type or its text, completes
+// them, and that a command without arguments does not complete file names.
+func (p Program) finite(t *testing.T, c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		few := len(cliutil.Choices(f)) > 0 || strings.Contains(f.Value.Type(), "|")
+		few := len(cliutil.Choices(f)) > 0 || strings.Contains(f.Value.Type(), "|") || slices.Contains([]string{"string", "stringArray", "stringSlice", "text", "list"}, f.Value.Type()) && listed.MatchString(f.Usage) && !f.Hidden && !open[f.Name]
 		if _, completed := c.GetFlagCompletionFunc(f.Name); few && !completed {
-			t.Errorf("%s --%s: its values are not completed", c.CommandPath(), f.Name)
+			t.Errorf("%s --%s: its values are not completed: %s", c.CommandPath(), f.Name, f.Usage)
 		}
 	})
+	if strings.HasSuffix(c.UseLine(), c.CommandPath()+" [flags]") && c.Runnable() && !c.HasSubCommands() {
+		if out := p.complete(c, ""); !strings.HasSuffix(out, ":4\n") {
+			t.Errorf("%s has no arguments, and completes %q", c.CommandPath(), out)
+		}
+	}
 }
+
+// complete returns what the shell gets as completions of a word after a command.
+func (p Program) complete(c *cobra.Command, words ...string) string {
+	path := strings.Fields(strings.TrimPrefix(c.CommandPath(), p.Name))
+	_, out, _ := p.run(slices.Concat([]string{cobra.ShellCompRequestCmd}, path, words))
+	return out
+}
+
+// listed matches texts of flags with a finite set of values: "tail or all", "hooks, watchers, jobs",
+// or what the program can list: releases, formats, rules, methods, objects of a cluster.
+var listed = regexp.MustCompile(`(^|: |default )[a-z0-9][\w-]*(, [a-z0-9][\w-]*)*( \([^)]*\))?,? or [a-z0-9][\w-]*($|[;( ])|: [a-z0-9][\w-]*(, ?[a-z0-9][\w-]*)+($|;)|` +
+	`\b[Vv]ersion of [A-Z]|\bOpenShift version|\bto this release\b|\bformat of the log|\blog format(,| of )|\brule( with this ID)?:|\bby its ID\b|\bcontext of the|^namespace|\bname of the node\b|\bthis method\b|\bHTTP method\b|: a profile\b|\bthese platforms\b`)
+
+// open are flags whose text only looks like a list of all values: a file, and a metric.
+var open = map[string]bool{"log-config": true, "covariate": true}
 
 // overview checks the output of the program alone: it fits a terminal of 80x24 with a prompt,
 // and names each verb.
