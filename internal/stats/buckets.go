@@ -95,6 +95,11 @@ func (b HistogramBucket) String() string {
 	return "between " + unit.Digits(1000*b.Low) + " and " + Milliseconds(b.High)
 }
 
+// P99Of describes the 99th percentile of n observations: "p99 of 90,000 between 1 and 2 ms".
+func (b HistogramBucket) P99Of(n int64) string {
+	return "p99 of " + unit.Digits(float64(n)) + " " + b.String()
+}
+
 // Milliseconds formats a time of s seconds in milliseconds.
 func Milliseconds(s float64) string { return unit.Digits(1000*s) + " ms" }
 

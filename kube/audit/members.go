@@ -135,7 +135,7 @@ func p99(buckets map[float64]float64) (stats.HistogramBucket, int64, error) {
 
 // bucket sets two answers from a percentile's bucket: text under words, and bounds under prefix.
 func bucket(a *platform.Known, words, prefix, at string, b stats.HistogramBucket, n int64) {
-	a.Give(words, fmt.Sprintf("p99 of %d %s", n, b), at+"/metrics")
+	a.Give(words, b.P99Of(n), at+"/metrics")
 	a.Give(prefix+"above_s", b.Low, at+"/metrics")
 	high := b.High
 	if math.IsInf(high, 0) {

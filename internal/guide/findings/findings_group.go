@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -189,19 +188,23 @@ func (i item) places() []string {
 	return lines[:min(2, len(lines))]
 }
 
-// printed formats a value, fractions with three significant digits and one of a thing in the
-// singular.
+// printed formats a value for people: a number as unit.Digits does, bytes in binary units, and one
+// of a thing in the singular.
 func printed(v any, of string) string {
 	n, ok := v.(float64)
 	switch {
-	case ok && n != math.Trunc(n) && of != "bytes":
-		return strings.TrimSpace(unit.Digits(n) + " " + of)
-	case ok && n == 1 && counts(of):
+	case !ok:
+		return rule.Print(v)
+	case of == "bytes" && n < 0:
+		return "-" + unit.Size(-n).Human()
+	case of == "bytes":
+		return unit.Size(n).Human()
+	case n == 1 && counts(of):
 		if of = strings.TrimSuffix(of, "s"); strings.HasSuffix(of, "sse") {
 			of = strings.TrimSuffix(of, "e")
 		}
 	}
-	return rule.Print(v, of)
+	return strings.TrimSpace(unit.Digits(n) + " " + of)
 }
 
 // counts reports whether a unit names counted things, such as "workers".
@@ -209,23 +212,31 @@ func counts(unit string) bool {
 	return len(unit) > 3 && unit != "bytes" && strings.HasSuffix(unit, "s")
 }
 
-// bounded formats a wanted value, without the unit of counted things, which the measured value has.
-func bounded(f rule.Finding) string {
-	unit := f.Unit
-	if counts(unit) {
-		unit = ""
+// values formats the measured and the wanted value. The wanted one is without the unit of counted
+// things, which the measured one has, and "" if the items of a list were counted. Numbers that
+// look equal but are not get more digits.
+func values(f rule.Finding) (measured, want string) {
+	of := f.Unit
+	if counts(of) {
+		of = ""
 	}
-	if want, ok := f.Want.(float64); ok && want == 0 && f.Compare == "" {
-		return "" // the wanted number is 0
+	have, number := f.Measured.(float64)
+	bound, _ := f.Want.(float64)
+	switch want = printed(f.Want, of); {
+	case !number && f.Want == 0.0:
+		want = ""
+	case number && have != bound && printed(have, of) == want:
+		return strings.TrimSpace(unit.Decimals(have, 6) + " " + f.Unit), strings.TrimSpace(unit.Decimals(bound, 6) + " " + of)
 	}
-	return printed(f.Want, unit)
+	return printed(f.Measured, f.Unit), want
 }
 
 // groups merges the findings of a rule with the same result.
 func groups(findings []rule.Finding) []group {
 	var out []group
 	for _, f := range findings {
-		i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare, At: slices.Concat(f.MeasuredAt, f.WantAt)}
+		measured, want := values(f)
+		i := item{Instance: f.Instance, Measured: measured, Want: want, Compare: f.Compare, At: slices.Concat(f.MeasuredAt, f.WantAt)}
 		n := len(out) - 1
 		if n >= 0 && out[n].ID == f.ID && out[n].State == f.State && general(out[n].Finding) == general(f) && out[n].Because == f.Because && out[n].Change == f.Change {
 			out[n].Items = append(out[n].Items, i)

@@ -61,7 +61,7 @@ func NewFleet(when time.Time, hosts []Asked) *Fleet {
 			}
 			all[i].States[h.Host] = x.State
 			if x.Measured != nil {
-				all[i].Measured[h.Host] = rule.Print(x.Measured, x.Unit)
+				all[i].Measured[h.Host] = printed(x.Measured, x.Unit)
 			}
 		}
 	}

@@ -110,7 +110,7 @@ func PrintTable(s *ui.Screen, t *rule.Table) {
 		for _, r := range e.Rows {
 			row := []string{r.Key}
 			for _, c := range t.Columns {
-				row = append(row, rule.Print(r.Cells[c.Name], c.Unit))
+				row = append(row, printed(r.Cells[c.Name], c.Unit))
 			}
 			g.Rows = append(g.Rows, row)
 		}

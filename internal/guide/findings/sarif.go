@@ -200,7 +200,8 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 		why, _ := f.IsDisabled()
 		r.Suppressions = []sarifSuppressed{{"external", why}}
 	}
-	i := item{Instance: f.Instance, Measured: printed(f.Measured, f.Unit), Want: bounded(f), Compare: f.Compare}
+	i := item{Instance: f.Instance, Compare: f.Compare}
+	i.Measured, i.Want = values(f)
 	text := f.Heading() + ": " + i.says()
 	if f.Reason != "" {
 		text = f.Heading() + ": " + f.Reason

@@ -136,7 +136,7 @@ func (c *Catalogue) one(ctx context.Context, r *Rule, instance string, m fact.Ma
 		}
 		env[b.Name] = a.Value
 		if a.LowerBound != "" {
-			more[b.Name] = fmt.Sprintf("%s is at least %s: %s", name, Print(a.Value, ""), a.LowerBound)
+			more[b.Name] = fmt.Sprintf("%s is at least %s: %s", name, Print(a.Value), a.LowerBound)
 		}
 		to := &at
 		if r.Measured != nil && r.Measured.uses(b.Name) {

@@ -40,6 +40,10 @@ func (c *Catalogue) functions() []expr.Option {
 		expr.Function("kib", scaled(1<<10), new(func(float64) float64), new(func(int) float64)),
 		expr.Function("mib", scaled(1<<20), new(func(float64) float64), new(func(int) float64)),
 		expr.Function("gib", scaled(1<<30), new(func(float64) float64), new(func(int) float64)),
+		// human(536870912) is "512 MiB".
+		expr.Function("human", func(args ...any) (any, error) {
+			return unit.Size(max(0, float(args[0]))).Human(), nil
+		}, new(func(bytes float64) string)),
 		// div(a, b) is the whole-number quotient, as in Puppet's intdiv.
 		expr.Function("div", func(args ...any) (any, error) {
 			a, b := float(args[0]), float(args[1])

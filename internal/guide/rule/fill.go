@@ -23,7 +23,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 		return nil, nil
 	}
 	filled := func(text string) string {
-		return strings.NewReplacer("{want}", internaltext.Quote(Print(f.Want, "")), "{instance}", internaltext.Quote(f.Instance)).Replace(text)
+		return strings.NewReplacer("{want}", internaltext.Quote(Print(f.Want)), "{instance}", internaltext.Quote(f.Instance)).Replace(text)
 	}
 	r := &Repair{Artefact: x.Artefact, Command: filled(x.Command), Text: filled(x.Text)}
 	for _, list := range []struct {
@@ -45,7 +45,7 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 					continue // not on this machine
 				}
 			}
-			*list.to = append(*list.to, Entry{Name: strings.NewReplacer("{instance}", f.Instance, "{unit}", unit).Replace(w.Name), Value: Print(value, "")})
+			*list.to = append(*list.to, Entry{Name: strings.NewReplacer("{instance}", f.Instance, "{unit}", unit).Replace(w.Name), Value: Print(value)})
 		}
 	}
 	if r.Artefact == Installer && len(r.Entries) > 0 {

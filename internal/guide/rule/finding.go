@@ -3,8 +3,9 @@ package rule
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // State is the result of a rule on a machine.
@@ -141,10 +142,12 @@ const (
 func compare(pass *Expr, measured, want any) Compare {
 	have, ok := measured.(float64)
 	bound, both := want.(float64)
-	if pass == nil || !ok || !both {
-		return ""
-	}
 	switch {
+	case !ok || !both:
+	case pass == nil:
+		if bound == 0 && have > 0 { // events that must not occur
+			return AtMost
+		}
 	case have < bound && strings.Contains(pass.Text, "measured >="):
 		return AtLeast
 	case have > bound && strings.Contains(pass.Text, "measured <= want"):
@@ -155,30 +158,16 @@ func compare(pass *Expr, measured, want any) Compare {
 	return ""
 }
 
-// Print formats a value for users: sizes in binary units, numbers without exponent.
-func Print(v any, unit string) string {
+// Print formats a value for programs and commands: a number with all its digits, without an
+// exponent and without commas.
+func Print(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
 	case float64:
-		if unit == "bytes" {
-			return printBytes(v)
-		}
-		return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64) + " " + unit)
+		return unit.Exact(v)
 	case []string:
 		return strings.Join(v, ", ")
 	}
 	return fmt.Sprint(v)
-}
-
-func printBytes(v float64) string {
-	for _, u := range []struct {
-		size float64
-		name string
-	}{{1 << 40, "TiB"}, {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if v >= u.size || v <= -u.size {
-			return strconv.FormatFloat(float64(int64(v/u.size*100+0.5))/100, 'f', -1, 64) + " " + u.name
-		}
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + " bytes"
 }

@@ -111,7 +111,7 @@ func nameHint(name string, env map[string]any) string {
 		return ": this function is not allowed in rules: " + why
 	}
 	known := slices.Sorted(maps.Keys(env))
-	functions := []string{"since", "kib", "mib", "gib", "div", "cell", "least", "like", "min", "max", "round", "floor", "ceil", "string", "float", "int", "len", "join", "split", "filter", "all", "any", "lower", "upper"}
+	functions := []string{"since", "kib", "mib", "gib", "human", "div", "cell", "least", "like", "min", "max", "round", "floor", "ceil", "string", "float", "int", "len", "join", "split", "filter", "all", "any", "lower", "upper"}
 	if s := internaltext.Suggest(name, append(known, functions...)); s != "" {
 		return s
 	}

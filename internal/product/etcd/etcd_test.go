@@ -225,7 +225,7 @@ func TestAsked(t *testing.T) {
 	}
 	i := daemon.New(nil, in.Instance, in, a, nil)
 	for input, want := range map[string]any{"healthy": false, "has_leader": true, "leader_changes": 3.0, "version": "3.5.9",
-		"fsync": "p99 of 1000 between 4 and 8 ms", "fsync_above_s": 0.004, "fsync_at_most_s": 0.008, "peer": "p99 of 200 above 100 ms", "peer_above_s": 0.1, "peer_at_most_s": 0.0} {
+		"fsync": "p99 of 1,000 between 4 and 8 ms", "fsync_above_s": 0.004, "fsync_at_most_s": 0.008, "peer": "p99 of 200 above 100 ms", "peer_above_s": 0.1, "peer_at_most_s": 0.0} {
 		if got := i.Answer(input); got.Value != want {
 			t.Errorf("%s: %+v, want %v", input, got, want)
 		}

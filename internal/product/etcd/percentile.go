@@ -68,7 +68,7 @@ func percentileInputs() (out []input) {
 		lower := reported(x.name+"_above_s", fact.Number, "lower bound of that bucket", of(func(p percentile) any { return p.Low }))
 		upper.Unit, lower.Unit = "s", "s"
 		out = append(out, reported(x.name, fact.Text, "bucket of the 99th percentile of "+x.of+" since the start of the member, and the number of observations", of(func(p percentile) any {
-			return fmt.Sprintf("p99 of %d %s", p.N, p.HistogramBucket)
+			return p.P99Of(p.N)
 		})), lower, upper)
 	}
 	return out

@@ -153,7 +153,7 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 		if column := slices.IndexFunc(t.Columns, func(c rule.Column) bool { return c.Name == key }); t.Columns[column].Unit == "bytes" {
 			return ofBytes(v), published, true, ""
 		}
-		return rule.Print(v, ""), published, true, ""
+		return rule.Print(v), published, true, ""
 	default:
 		return fmt.Sprint(v), published, true, ""
 	}

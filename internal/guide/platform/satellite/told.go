@@ -142,7 +142,7 @@ func (s *satellite) toldProduct(key string) fact.Answer {
 	if n, ok := a.Value.(float64); ok && strings.HasPrefix(key, configEntries) && n >= 1<<20 {
 		a.Value = ofBytes(n)
 	} else if a.Value != nil {
-		a.Value = rule.Print(a.Value, "")
+		a.Value = rule.Print(a.Value)
 	}
 	return a
 }
