@@ -46,6 +46,9 @@ type HistoryItem struct {
 	// Values is the number of the transaction's settings. For an undo it is the number of
 	// restored settings.
 	Values int `json:"values"`
+	// Changed is the number of those values that the transaction changed: the others already were
+	// as requested, or were rejected.
+	Changed int `json:"changed"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
 	Live   bool   `json:"live"`
@@ -78,7 +81,7 @@ func (a *app) history(ctx context.Context) error {
 		return m.Unreadable(err)
 	}
 	doc := History{Schema: "fettle/history/v1", Transactions: []HistoryItem{}}
-	g := ui.Grid{Columns: []ui.Column{{Head: "", Right: true}, {Head: "time"}, {Head: "values", Right: true}, {Head: "result"}, {Head: "who"}, {Head: "what", Below: true}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "", Right: true}, {Head: "time"}, {Head: "changed", Right: true}, {Head: "result"}, {Head: "who"}, {Head: "what", Below: true}}}
 	for _, t := range txs {
 		it := historyItem(t, txs)
 		doc.Transactions = append(doc.Transactions, it)
@@ -97,7 +100,7 @@ func (a *app) history(ctx context.Context) error {
 				result += ": " + c.Note
 			}
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(why.Stamp), fmt.Sprint(it.Values), result, it.who(), it.what()})
+		g.Rows = append(g.Rows, []string{fmt.Sprint(it.Tx), it.Time.Local().Format(why.Stamp), fmt.Sprint(it.Changed), result, it.who(), it.what()})
 	}
 	doc.Headline = headlineOfHistory(doc.Transactions)
 	if a.data() {
@@ -167,12 +170,21 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 		it.Result = t.Commit.Result
 	}
 	for _, e := range t.Entries {
-		if e.CoupledTo == 0 {
-			it.Values++
+		if e.CoupledTo != 0 {
+			continue
+		}
+		it.Values++
+		after := e.Want
+		if e.After != nil {
+			after = *e.After
+		}
+		if it.Result != journal.ResultRolledBack && e.Orig.String() != after.String() {
+			it.Changed++
 		}
 	}
 	if t.Kind == journal.Undo && t.Commit != nil {
 		it.Values = restoredValues(t, all)
+		it.Changed = it.Values
 	}
 	if sel, err := tune.SelectionOf(t); err == nil && sel != nil {
 		it.Profiles = sel.Profiles
@@ -180,8 +192,8 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 	return it
 }
 
-// restoredValues returns how many settings an undo changed. A setting may have several
-// entries, or already have its original value.
+// restoredValues returns how many settings an undo restored, without side effects. A setting may
+// have several entries, or already have its original value.
 func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 	type place struct{ found, had setting.Value }
 	places := map[setting.Setting]place{}
@@ -191,8 +203,8 @@ func restoredValues(undo *journal.Tx, all []*journal.Tx) int {
 			continue
 		}
 		for _, e := range all[i].Entries {
-			if _, older := places[e.Setting]; e.N == u.N && !older { // the oldest entry has the original value
-				places[e.Setting] = place{u.Found, e.Orig}
+			if _, older := places[e.Setting]; e.N == u.N && e.CoupledTo == 0 && !older { // the oldest entry has the original value
+				places[e.Setting] = place{u.Found, e.Before.Before}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,11 +27,54 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"fettle": func() {
 			becomeUser(os.Getenv("FETTLE_TEST_UID"))
-			sys := standIn(os.Getenv("FETTLE_TEST_MACHINE"))
+			machine := os.Getenv("FETTLE_TEST_MACHINE")
+			sys := standIn(machine)
 			sys.crashPoint = killAt(os.Getenv("FETTLE_TEST_KILL_AT"))
-			os.Exit(sys.main("test", os.Args[1:], os.Stdout, os.Stderr))
+			before := choices(machine)
+			code := sys.main("test", os.Args[1:], os.Stdout, os.Stderr)
+			if err := choose(before); err != nil {
+				panic(err)
+			}
+			os.Exit(code)
 		},
 	})
+}
+
+// choices returns the files of a fixture that list what can be chosen, "[none] mq-deadline", with
+// their text.
+func choices(machine string) map[string]string {
+	all := map[string]string{}
+	if machine == "" {
+		return all
+	}
+	for _, pattern := range []string{"sys/block/*/queue/scheduler", "sys/kernel/mm/transparent_hugepage/*"} {
+		files, _ := filepath.Glob(filepath.Join(machine, pattern))
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "[") {
+				all[file] = string(text)
+			}
+		}
+	}
+	return all
+}
+
+// choose gives these files the text that the kernel would have: the list as before, with the word
+// that was written in brackets.
+func choose(before map[string]string) error {
+	for file, list := range before {
+		text, err := os.ReadFile(file)
+		word := strings.TrimSpace(string(text))
+		words := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(list))
+		i := slices.Index(words, word)
+		if err != nil || i < 0 {
+			continue
+		}
+		words[i] = "[" + word + "]"
+		if err := os.WriteFile(file, []byte(strings.Join(words, " ")+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // becomeUser gives root's rights up for those of a user.

@@ -21,11 +21,11 @@ type Undone struct {
 	Values []UndoneValue `json:"values"`
 }
 
-// Given returns the number of restored values that had differed.
+// Given returns the number of restored values that had differed, without side effects.
 func (u *Undone) Given() int {
 	n := 0
 	for _, v := range u.Values {
-		if v.State == journal.Restored && v.Found.String() != v.To.String() {
+		if !v.SideEffect && v.State == journal.Restored && v.Found.String() != v.To.String() {
 			n++
 		}
 	}
@@ -41,6 +41,9 @@ type UndoneValue struct {
 	Why     string             `json:"why,omitempty"`
 	// OtherBoot is true for a setting of an earlier boot.
 	OtherBoot bool `json:"other_boot,omitempty"`
+	// SideEffect marks a setting that no transaction wrote itself: writing another setting
+	// may have changed it.
+	SideEffect bool `json:"side_effect,omitempty"`
 }
 
 // EndedItself is the reason for a transient setting, such as a task's, that has ended.
