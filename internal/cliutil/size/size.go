@@ -130,7 +130,7 @@ file layout and current values default to those of this machine or of --root.`,
 var Guides = map[string]cliutil.Guide{
 	"size":            {Page: "size.md", Calls: []string{"satellite --hosts 12k"}},
 	"size satellite":  {Calls: []string{"--hosts 12k", "--hosts 5000 --ram 64GiB --cpus 16 --write satellite", "--hosts 12,000 --capsule cap1,hosts=4000"}},
-	"size openshift":  {Calls: []string{"--pods 2200", "--pods 500 --node-cores 16 --node-ram 64GiB --write cluster", "--pods 500 --version 4.4"}},
+	"size openshift":  {Page: "size-openshift.md", Calls: []string{"--pods 2200", "--pods 500 --node-cores 16 --node-ram 64GiB --write cluster", "--pods 500 --version 4.4"}},
 	"size postgresql": {Calls: []string{"--connections 200", "--connections 500 --ram 64GiB --cpus 16 --disk ssd --write pg"}},
 	"size hugepages":  {Calls: []string{"--size 16GiB --ram 64GiB", "--size 32GiB --page 1G --ram 256GiB --for postgresql"}},
 	"size network":    {Calls: []string{"--mtu 1500", "--mtu 9000 --overlay vxlan --rate 25"}},
