@@ -54,7 +54,7 @@ func (p *plan) artefacts() error {
 	}
 	step("Check the network to "+map[bool]string{true: names[0], false: "the Capsules"}[len(names) == 1]+": latency, jitter and loss", ping, "", "0% packet loss, and an mdev that is small compared with avg; the logs show connection resets (S60)")
 	tuned := p.r.Value("system", "tuned_profile").Value
-	step("Apply the tuning profile, also at boot", fmt.Sprintf("fettle tune %v --persist --take-over", tuned), "", "fettle verify: each value is as it should be (S06); if TuneD is to stay in charge, use its profile of the same name instead")
+	step("Apply the tuning profile for "+map[bool]string{true: "bare metal, also at boot", false: "a guest, also at boot (or use --bare-metal)"}[p.BareMetal], fmt.Sprintf("fettle tune %v --persist --take-over", tuned), "", "fettle verify: each value is as it should be (S06); if TuneD is to stay in charge, use its profile of the same name instead")
 	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")
 	if len(p.sysctls) > 0 {
 		file(SysctlFile, "kernel settings for qpidd", "sysctl.d(5)", "# "+written+"\n"+strings.Join(p.sysctls, "\n")+"\n")

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
@@ -142,7 +143,9 @@ func (p *plan) headline() {
 		r.InHeadline("puma", "workers"), r.InHeadline("puma", "threads"), h.Count("hosts", p.Hosts, "host"))
 	r.TightestInHeadline()
 	r.InterruptionsInHeadline()
-	for _, c := range p.Capsules {
+	// The Capsule with most to do first: where not all fit, its size is the one to decide.
+	need := func(c Capsule) int { return max(c.REX, c.Downloads, c.Hosts) }
+	for _, c := range slices.SortedStableFunc(slices.Values(p.Capsules), func(a, b Capsule) int { return need(b) - need(a) }) {
 		r.First("capsule "+c.Name+"/size", "capsule "+c.Name+"/cpus", "capsule "+c.Name+"/memory")
 	}
 	r.First("mosquitto/*", "sysctl/*", "puma/workers", "disk/*", "hardware/storage", "postgresql/*", "httpd/*", "hiera/*")
