@@ -23,7 +23,7 @@ const manualColumns = 100
 // TestManualExamples runs every example of the manual: the "$" lines of a console block, in order,
 // on the machine that the page names in a comment (<!-- machine: kvm-guest -->), one machine a
 // page. What a "$ fettle" line prints on a terminal has to be what the page shows. Lines that
-// begin with "> " continue a command. The files of examples/ are in the working directory.
+// begin with "> " continue a command. examples/ and testdata/ are in the working directory.
 func TestManualExamples(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -80,12 +80,14 @@ func runPage(t *testing.T, page string) (examples int) {
 	if err := withoutTuneD(root); err != nil {
 		t.Fatal(err)
 	}
-	examplesDir, err := filepath.Abs("../../examples")
-	if err == nil {
-		err = os.Symlink(examplesDir, filepath.Join(dir, "examples"))
-	}
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"examples", "testdata"} {
+		at, err := filepath.Abs("../../" + name)
+		if err == nil {
+			err = os.Symlink(at, filepath.Join(dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	var out strings.Builder
 	lines := strings.SplitAfter(string(text), "\n")
