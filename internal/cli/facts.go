@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/placement"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -62,6 +63,7 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 		f, rec = fact.Archive(h, func(h *host.Host, rec *host.Recording) {
 			a.readForPlans(ctx, h, rec)
 			a.readForChecks(ctx, h)
+			placement.Read(h)
 		})
 		stop()
 		if err := ctx.Err(); err != nil {

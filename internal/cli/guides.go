@@ -4,12 +4,14 @@ import "fettle.dev/fettle/internal/cliutil"
 
 // guides holds the manual page and the examples of each verb.
 var guides = map[string]cliutil.Guide{
-	"facts":   {Page: "first-steps.md", Calls: []string{"--brief", "memory", "--archive web1.txt"}},
-	"list":    {Page: "profiles.md", Calls: []string{"profiles", "plugins"}},
-	"show":    {Page: "profiles.md", Calls: []string{"throughput-performance", "virtual-guest --output json"}},
-	"status":  {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
-	"why":     {Page: "tune-and-undo.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
-	"history": {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
+	"facts":     {Page: "first-steps.md", Calls: []string{"--brief", "memory", "--archive web1.txt"}},
+	"list":      {Page: "profiles.md", Calls: []string{"profiles", "plugins"}},
+	"show":      {Page: "profiles.md", Calls: []string{"throughput-performance", "virtual-guest --output json"}},
+	"status":    {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
+	"why":       {Page: "tune-and-undo.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
+	"numa":      {Page: "numa.md", Calls: []string{"show", "show --details"}},
+	"numa show": {Calls: []string{"", "--details", "--output json"}},
+	"history":   {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 
 	"recommend":    {Page: "profiles.md", Calls: []string{"", "--quiet", "--root sosreport"}},
 	"diff":         {Page: "tune-and-undo.md", Calls: []string{"throughput-performance", "virtual-guest --all", "virtual-guest --output json > plan.json"}},

@@ -37,6 +37,7 @@ var headlineVerbs = []struct {
 	{"why vm.swappiness", false},
 	{"why vm.dirty_ratio", false},
 	{"schedule list", true},
+	{"numa show", true},
 }
 
 // On every recorded machine the first lines are the headline that the JSON output has, with the

@@ -233,6 +233,7 @@ var verbs = []verb{
 	{"status", statusCommand, "Look", readOnly},
 	{"why", whyCommand, "Look", readOnly},
 	{"history", historyCommand, "Look", readOnly},
+	{"numa", numaCommand, "Look", readOnly},
 	{"list", listCommand, "Look", readOnly | rare},
 	{"show", showCommand, "Look", readOnly | rare},
 	{"recommend", recommendCommand, "Tune", readOnly},

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/placement"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
@@ -47,6 +48,7 @@ var documents = map[string]any{
 	"logs-puppet":     puppetrun.Runs{},
 	"load-http":       load.Result{},
 	"load-mqtt":       mqtt.Result{},
+	"numa":            placement.View{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},
 	"postgres-tables": PostgresTables{},

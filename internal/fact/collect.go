@@ -2,6 +2,7 @@ package fact
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
@@ -34,11 +35,15 @@ var Collectors = []Collector{
 
 // Collect reads all facts. It never fails: unreadable facts are unknown, and a failing
 // collector does not stop the others.
-func Collect(h *host.Host) *Facts {
+func Collect(h *host.Host) *Facts { return collect(h, newReader(h)) }
+
+// collect runs the collectors with the given names; without names it runs all.
+func collect(h *host.Host, r *reader, names ...string) *Facts {
 	f := &Facts{Schema: Schema, Time: h.Clock.Now().UTC()}
-	r := newReader(h)
 	for _, c := range Collectors {
-		f.Collectors = append(f.Collectors, runCollector(c, h, r, f))
+		if len(names) == 0 || slices.Contains(names, c.Name) {
+			f.Collectors = append(f.Collectors, runCollector(c, h, r, f))
+		}
 	}
 	return f
 }

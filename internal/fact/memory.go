@@ -3,7 +3,6 @@ package fact
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -170,6 +169,7 @@ type table struct {
 	note
 	values map[string]int64
 	bad    map[string]string
+	keys   []string // in the order of the lines
 }
 
 // requiredMeminfo lists lines that every kernel prints at the start and near the end of
@@ -180,12 +180,13 @@ var requiredMeminfo = []string{"MemTotal", "CommitLimit", "Committed_AS"}
 // converts kB to bytes. If a line in always is missing, all missing values are unknown.
 func (r *reader) meminfo(p, before string, always ...string) table {
 	text, n := r.text(p)
-	t := table{n, map[string]int64{}, map[string]string{}}
+	t := table{note: n, values: map[string]int64{}, bad: map[string]string{}}
 	for line := range strings.Lines(text) {
 		key, rest, ok := strings.Cut(strings.TrimPrefix(line, before), ":")
 		if !ok {
 			continue
 		}
+		t.keys = append(t.keys, key)
 		value, kb := strings.CutSuffix(strings.TrimSpace(rest), " kB")
 		factor := int64(1)
 		if kb {
@@ -290,54 +291,4 @@ func hugePages(r *reader, info table) Set[HugePages] {
 		}
 	}
 	return set
-}
-
-// NUMA describes NUMA nodes (Documentation/ABI/stable/sysfs-devices-node).
-type NUMA struct {
-	Count Fact[int64] `json:"count"`
-	Node  Set[Node]   `json:"node"`
-	// Balancing is kernel.numa_balancing: 0 off, 1 on, 2 memory tiering.
-	Balancing       Fact[int64] `json:"balancing"`
-	ZoneReclaimMode Fact[int64] `json:"zone_reclaim_mode"`
-}
-
-// Node is one NUMA node.
-type Node struct {
-	CPUList    Fact[string] `json:"cpu_list"`
-	TotalBytes Fact[int64]  `json:"total_bytes"`
-	FreeBytes  Fact[int64]  `json:"free_bytes"`
-	// Distance lists the distances to all nodes in order; 10 is local (ACPI SLIT).
-	Distance Fact[[]int64] `json:"distance"`
-}
-
-const nodeDir = "/sys/devices/system/node"
-
-func collectNUMA(r *reader, f *Facts) {
-	names, n := r.dir(nodeDir)
-	set := &f.NUMA.Node
-	set.note = n
-	for _, name := range numbered(names, "node") {
-		dir := nodeDir + "/" + name + "/"
-		node := set.add(name)
-		node.CPUList = r.cpus(dir+"cpulist", true)
-		info := r.meminfo(dir+"meminfo", "Node "+strings.TrimPrefix(name, "node")+" ", "MemTotal", "MemFree")
-		node.TotalBytes, node.FreeBytes = info.get("MemTotal"), info.get("MemFree")
-		node.Distance = parsed(r, dir+"distance", func(s string) ([]int64, error) {
-			all := []int64{}
-			for w := range strings.FieldsSeq(s) {
-				d, err := decimal(w, 0, 1)
-				if err != nil {
-					return nil, err
-				}
-				all = append(all, d)
-			}
-			if len(all) == 0 {
-				return nil, errEmpty
-			}
-			return slices.Clip(all), nil
-		})
-	}
-	f.NUMA.Count = withNote(n, int64(len(set.items)))
-	f.NUMA.Balancing = r.int("/proc/sys/kernel/numa_balancing")
-	f.NUMA.ZoneReclaimMode = r.int("/proc/sys/vm/zone_reclaim_mode")
 }

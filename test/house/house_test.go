@@ -54,14 +54,14 @@ var districts = []district{
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
 	{path: "internal/setting", layer: 1, budget: budget{1, 2540, 57}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
-	{path: "internal/fact", layer: 1, budget: budget{2, 5780, 94}},
+	{path: "internal/fact", layer: 1, budget: budget{2, 5840, 96}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1080, 27}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7070, 80}},
 	{path: "internal/engine", layer: 2, budget: budget{13, 30790, 381}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22990, 179}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17900, 300}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20330, 236}},
-	{path: "internal/measure", layer: 3, budget: budget{9, 11910, 286}},
+	{path: "internal/measure", layer: 3, budget: budget{10, 12460, 290}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 750, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2200, 44}},
@@ -333,7 +333,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 88, "kube/cmd/kubectl-fettle": 95}
+var linked = map[string]int{"cmd/fettle": 89, "kube/cmd/kubectl-fettle": 95}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {
