@@ -13,6 +13,9 @@ var guides = map[string]cliutil.Guide{
 	"numa show": {Calls: []string{"", "--details", "--output json"}},
 	"history":   {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 
+	"power":        {Page: "power.md", Calls: []string{"", "--interval 10s --all --wide", "--follow"}},
+	"power record": {Calls: []string{"-- make -j4", "--output json -- gzip -k backup.tar"}},
+
 	"recommend":    {Page: "profiles.md", Calls: []string{"", "--quiet", "--root sosreport"}},
 	"diff":         {Page: "tune-and-undo.md", Calls: []string{"throughput-performance", "virtual-guest --all", "virtual-guest --output json > plan.json"}},
 	"tune":         {Page: "tune-and-undo.md", Calls: []string{"throughput-performance --try 10m", "--set vm.swappiness=10", "--plan plan.json --reason 'ticket 4711'"}},

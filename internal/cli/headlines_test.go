@@ -38,6 +38,7 @@ var headlineVerbs = []struct {
 	{"why vm.dirty_ratio", false},
 	{"schedule list", true},
 	{"numa show", true},
+	{"power", true},
 }
 
 // On every recorded machine the first lines are the headline that the JSON output has, with the

@@ -234,6 +234,7 @@ var verbs = []verb{
 	{"why", whyCommand, "Look", readOnly},
 	{"history", historyCommand, "Look", readOnly},
 	{"numa", numaCommand, "Look", readOnly},
+	{"power", powerCommand, "Look", 0},
 	{"list", listCommand, "Look", readOnly | rare},
 	{"show", showCommand, "Look", readOnly | rare},
 	{"recommend", recommendCommand, "Tune", readOnly},

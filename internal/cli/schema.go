@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/measure/disk"
@@ -51,6 +52,7 @@ var documents = map[string]any{
 	"numa":            placement.View{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},
+	"power":           power.Report{},
 	"postgres-tables": PostgresTables{},
 	"profile":         ShownProfile{},
 	"run":             RunResult{},

@@ -33,15 +33,14 @@ var Collectors = []Collector{
 	{"services", "unit files and links below /etc/systemd and /usr/lib/systemd, /proc/*/comm, /etc/tuned", collectServices},
 }
 
-// Collect reads all facts. It never fails: unreadable facts are unknown, and a failing
-// collector does not stop the others.
-func Collect(h *host.Host) *Facts { return collect(h, newReader(h)) }
+// Collect reads all facts, or those of the named collectors. It never fails: unreadable facts are
+// unknown, and a failing collector does not stop the others.
+func Collect(h *host.Host, only ...string) *Facts { return collect(h, newReader(h), only...) }
 
-// collect runs the collectors with the given names; without names it runs all.
-func collect(h *host.Host, r *reader, names ...string) *Facts {
+func collect(h *host.Host, r *reader, only ...string) *Facts {
 	f := &Facts{Schema: Schema, Time: h.Clock.Now().UTC()}
 	for _, c := range Collectors {
-		if len(names) == 0 || slices.Contains(names, c.Name) {
+		if len(only) == 0 || slices.Contains(only, c.Name) {
 			f.Collectors = append(f.Collectors, runCollector(c, h, r, f))
 		}
 	}

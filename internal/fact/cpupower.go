@@ -20,7 +20,8 @@ type Frequency struct {
 	// EnergyPerfBias lists the distinct values of the CPUs, from 0 (performance) to 15 (power
 	// saving) (Documentation/admin-guide/pm/intel_epb.rst).
 	EnergyPerfBias Fact[[]string] `json:"energy_perf_bias"`
-	// Boost reports whether turbo is on. It is false if intel_pstate/no_turbo is 1.
+	// Boost reports whether turbo is on. It is false if intel_pstate/no_turbo is 1, or if a policy
+	// has it off (boost of Linux 6.11, cpb of acpi-cpufreq on AMD).
 	Boost Fact[bool] `json:"boost"`
 	// PstateStatus is active, passive or guided (intel_pstate, amd_pstate).
 	PstateStatus Fact[string] `json:"pstate_status"`
@@ -79,8 +80,27 @@ func frequency(r *reader, c *CPU) Frequency {
 			f.Boost = convert(no, func(b bool) bool { return !b })
 		}
 	}
+	if !f.Boost.known() {
+		f.Boost = policyBoost(r, working, f.Boost)
+	}
 	f.PstateStatus = firstKnown(r.str(cpuDir+"intel_pstate/status"), r.str(cpuDir+"amd_pstate/status"))
 	return f
+}
+
+// policyBoost returns whether all policies have turbo on, from the files of drivers without a
+// file for the whole machine. It returns machine if the policies have no such file.
+func policyBoost(r *reader, set Set[Policy], machine Fact[bool]) Fact[bool] {
+	for _, name := range set.Names() {
+		dir := cpuDir + "cpufreq/" + name + "/"
+		own := firstKnown(r.flag(dir+"boost"), r.flag(dir+"cpb"))
+		if !own.known() {
+			return machine
+		}
+		if machine = own; Is(own, false) {
+			break
+		}
+	}
+	return machine
 }
 
 func energyPerfBias(r *reader, c *CPU) Fact[[]string] {

@@ -42,47 +42,31 @@ func numbers(words []string) ([]float64, error) {
 	return out, nil
 }
 
-// ticksPerSecond is USER_HZ: 100 on all supported machines.
-const ticksPerSecond = 100
-
 // parseStat parses /proc/stat (proc_stat(5)): the times of all CPUs and of each CPU, and the
 // numbers of runnable and blocked tasks.
 func parseStat(text string, c counters) error {
-	known := false
 	for line := range strings.Lines(text) {
 		w := strings.Fields(line)
-		switch {
-		case len(w) == 2 && (w[0] == "procs_running" || w[0] == "procs_blocked" || w[0] == "ctxt"):
+		if len(w) == 2 && (w[0] == "procs_running" || w[0] == "procs_blocked" || w[0] == "ctxt") {
 			n, err := number(w[1])
 			if err != nil {
 				return err
 			}
 			c.set(w[0], n)
-		case len(w) >= 9 && strings.HasPrefix(w[0], "cpu"):
-			n, err := numbers(w[1:9]) // user nice system idle iowait irq softirq steal; user includes guest
-			if err != nil {
-				return err
-			}
-			total := 0.0
-			for _, ticks := range n {
-				total += ticks
-			}
-			item := w[0]
-			if item == "cpu" {
-				item, known = "", true
-			}
-			for name, ticks := range map[string]float64{"total": total, "busy": total - n[3] - n[4] - n[7], "iowait": n[4], "softirq": n[6], "steal": n[7]} {
-				c[counter{"cpu." + name, item}] = ticks / ticksPerSecond
-			}
-			if item != "" {
-				c.add("cpus", 1)
-			}
 		}
 	}
-	if !known {
-		return errFormat
+	times, err := ParseCPUTimes(text)
+	for item, t := range times {
+		if item == "cpu" {
+			item = ""
+		} else {
+			c.add("cpus", 1)
+		}
+		for name, s := range map[string]float64{"total": t.TotalS(), "busy": t.BusyS, "iowait": t.IOWaitS, "softirq": t.SoftIRQS, "steal": t.StealS} {
+			c[counter{"cpu." + name, item}] = s
+		}
 	}
-	return nil
+	return err
 }
 
 // parseSchedstat parses /proc/schedstat, versions 15 to 17 (Documentation/scheduler/sched-stats.rst):

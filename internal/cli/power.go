@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/fact/power"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+type powerOptions struct {
+	interval    time.Duration
+	count       int
+	follow, all bool
+}
+
+func powerCommand(a *app) *cobra.Command {
+	var o powerOptions
+	c := &cobra.Command{
+		Use: "power", Short: "Show frequency, idle states, power and interrupts of CPUs",
+		Long: `Shows what the CPUs did in an interval: busy time, frequency, idle states, interrupts,
+wake-ups, throttling, temperature and power, for the machine, each package and each CPU.
+It also shows the governor, the energy preference (EPP), boost and the idle driver.
+
+It reads files of the kernel and performance counters, no model-specific registers. What
+this machine has no source for is named in the last line, and has no column. Only root
+can read the power (RAPL).`,
+		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
+		Args:        cobra.NoArgs,
+		RunE:        func(c *cobra.Command, _ []string) error { return a.power(c.Context(), o) },
+	}
+	f := c.Flags()
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "length of an interval, 100ms to 1h")
+	f.IntVar(&o.count, "count", 1, "number of intervals; with --follow the default is unlimited")
+	f.BoolVarP(&o.follow, "follow", "f", false, "show each interval on the whole terminal until Ctrl-C, then the last one")
+	f.BoolVar(&o.all, "all", false, "show all CPUs, not only the 16 busiest")
+	cliutil.Reads(f, "interval", "2s", func(word string) error {
+		d, err := time.ParseDuration(word)
+		if err != nil || d < 100*time.Millisecond || d > time.Hour {
+			return errors.New("want a time from 100ms to 1h, such as 2s")
+		}
+		return nil
+	})
+	cliutil.Between(f, "count", 1, 1_000_000, 10)
+	c.AddCommand(powerRecordCommand(a))
+	return c
+}
+
+func (a *app) power(ctx context.Context, o powerOptions) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	m := power.Open(h)
+	defer m.Close()
+	if !h.Live {
+		return a.printPower(m.Report(), o.all, nil)
+	}
+	if o.follow {
+		return a.followPower(ctx, m, o)
+	}
+	if total := o.interval * time.Duration(o.count); total > 10*time.Second {
+		a.screen.Say("%s of %s: %s", internaltext.Count(o.count, "interval"), unit.FormatSeconds(o.interval.Seconds()), unit.FormatSeconds(total.Seconds()))
+	}
+	var samples []power.Sample
+	for i := range o.count {
+		a.screen.Status("interval %d of %d", i+1, o.count)
+		if m.Wait(ctx, o.interval) != nil {
+			break
+		}
+		samples = append(samples, m.Sample())
+	}
+	a.screen.Status("")
+	if len(samples) == 0 {
+		return errInterrupted
+	}
+	return a.printPower(m.Report(samples...), o.all, nil)
+}
+
+// followPower shows the newest interval until it is interrupted, and then prints it.
+func (a *app) followPower(ctx context.Context, m *power.Monitor, o powerOptions) error {
+	live := a.screen.Width > 0 && a.screen.Format == ui.Table
+	if !live {
+		a.screen.Say("watching until Ctrl-C, which prints the last interval")
+	}
+	defer a.screen.Unframe()
+	began := time.Now()
+	var last *power.Report
+	for i := 0; o.count == 1 || i < o.count; i++ {
+		if m.Wait(ctx, o.interval) != nil {
+			break
+		}
+		last = m.Report(m.Sample())
+		if live {
+			width, height := a.screen.Size()
+			a.screen.Frame(power.LiveScreen(last, time.Since(began), width, height))
+		}
+	}
+	a.screen.Unframe()
+	if last == nil {
+		return errInterrupted
+	}
+	return a.printPower(last, o.all, nil)
+}
+
+// printPower prints a report in the selected format. It returns err, or the error of printing.
+func (a *app) printPower(r *power.Report, all bool, err error) error {
+	switch {
+	case a.data():
+		return a.result(r, err)
+	case a.screen.Format == cliutil.OpenMetrics:
+		return errors.Join(power.OpenMetrics(a.screen.Out, r), err)
+	}
+	power.Print(a.screen, r, all)
+	return err
+}
