@@ -54,7 +54,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"prove --profile":              a.completeProfiles,
 		"prove --resume":               a.completeRuns,
 		"prove --bench":                cliutil.Fixed("disk:", "memory:", "postgres:", "etcd:"),
-		"prove --metric":               cliutil.Fixed("time", "cpu-time", "max-memory"),
+		"prove --metric":               cliutil.Fixed("time", "cpu-time", "max-memory", "energy"),
 		"bench memory --cells":         cliutil.ListOf("4k", "thp", "hugetlb-2m", "hugetlb-1g", "4k-remote", "thp-remote"),
 		"runs show":                    a.completeRuns,
 		"runs compare":                 a.completeRuns,

@@ -53,7 +53,7 @@ information (PSI).`,
 	f.StringVar(&o.Plan, "plan", "", "change to test: file with a plan from fettle diff --output json")
 	f.StringVar(&o.ChangeCmd, "change-cmd", "", "change to test: a shell command that makes the change; needs --undo-cmd")
 	f.StringVar(&o.UndoCmd, "undo-cmd", "", "shell command that undoes --change-cmd; must also succeed if there is nothing to undo")
-	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR")
+	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, energy (RAPL), or NAME=REGEXP for a number that the command prints; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR")
 	f.StringVar(&o.Unit, "unit", "", "unit of --metric; with s and 1/s the verdicts are faster and slower, otherwise better and worse")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of --metric are better")
 	f.Float64Var(&o.Percentile, "percentile", -1, "use this percentile, 0 to 100, of the numbers that REGEXP finds in a run (default: use the last number)")

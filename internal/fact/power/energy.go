@@ -135,8 +135,11 @@ func (e *Energy) Poll() {
 	}
 }
 
-// During polls while work runs.
-func (e *Energy) During(work func() error) error {
+// During returns the energy in joules of the packages and their memory while work ran, and its
+// error. It is 0 if RAPL did not count, as in a very short time.
+func (e *Energy) During(work func() error) (joules float64, err error) {
+	e.Poll()
+	before := e.joules()
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -151,16 +154,16 @@ func (e *Energy) During(work func() error) error {
 			}
 		}
 	}()
-	err := work()
+	err = work()
 	close(stop)
 	<-stopped
 	e.Poll()
-	return err
+	return e.joules() - before, err
 }
 
-// Joules returns the energy of the packages and their memory since OpenEnergy, as of the last
+// joules returns the energy of the packages and their memory since OpenEnergy, as of the last
 // Poll.
-func (e *Energy) Joules() float64 {
+func (e *Energy) joules() float64 {
 	sum := 0.0
 	for _, z := range e.zones {
 		if z.counts() {

@@ -189,10 +189,9 @@ func (r *Report) SetCommand(c Command) {
 // During returns what happened while work ran, its energy if that is measured, and its error.
 func (m *Monitor) During(work func() error) (s Sample, joules *float64, err error) {
 	m.last = m.read()
-	before := m.energy.Joules()
-	err = m.energy.During(work)
+	counted, err := m.energy.During(work)
 	if s = m.Sample(); s.Machine.PowerW != nil {
-		joules = new(m.energy.Joules() - before)
+		joules = &counted
 	}
 	return s, joules, err
 }

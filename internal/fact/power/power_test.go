@@ -200,13 +200,13 @@ func TestEnergy(t *testing.T) {
 	if e.Why() != "" || len(e.zones) != 5 {
 		t.Fatalf("%d zones, %s", len(e.zones), e.Why())
 	}
-	err := e.During(func() error {
+	got, err := e.During(func() error {
 		write(":0", "1000000") // 2 J
 		write(":0:1", "4000000")
 		write(":2", "90000000")
 		return errors.New("ended")
 	})
-	if got := e.Joules(); err == nil || got != 5 {
+	if err == nil || got != 5 {
 		t.Errorf("%v J, want 5 of package and memory; %v", got, err)
 	}
 	s := Sample{IntervalS: 2, Packages: []Package{{Package: 0}}}

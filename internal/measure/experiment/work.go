@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/measure/prove"
@@ -45,13 +46,13 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 		m, builtin := prove.Builtin(name)
 		switch {
 		case !prints && !builtin:
-			return m, errors.New("want time, cpu-time, max-memory, or NAME=REGEXP for a number that the command prints")
+			return m, errors.New("want time, cpu-time, max-memory, energy, or NAME=REGEXP for a number that the command prints")
 		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
 			return m, fmt.Errorf("--unit, --higher-is-better and --percentile apply only to a metric that the command prints; %s has a fixed unit", text)
 		case !prints:
 			return m, nil
 		case builtin || name == "":
-			return m, errors.New("want NAME=REGEXP; the name must not be time, cpu-time or max-memory")
+			return m, errors.New("want NAME=REGEXP; the name must not be time, cpu-time, max-memory or energy")
 		}
 		m = prove.Metric{Name: name}
 		percentile := -1.0
@@ -71,7 +72,13 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 	if o.Timeout == 0 {
 		o.Timeout = max(o.Budget, time.Minute)
 	}
-	p.work = &prove.Command{Args: p.body.Work, Metrics: printed, Timeout: o.Timeout, Dir: o.Dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory")}
+	var energy prove.Energy
+	if p.design.Measures("energy") {
+		if energy = power.OpenEnergy(p.Host); energy.Why() != "" {
+			return fmt.Errorf("cannot measure energy on this machine: %s", energy.Why())
+		}
+	}
+	p.work = &prove.Command{Args: p.body.Work, Metrics: printed, Timeout: o.Timeout, Dir: o.Dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory"), Energy: energy}
 	return nil
 }
 

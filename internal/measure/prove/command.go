@@ -25,6 +25,7 @@ var builtin = map[string]Metric{
 	"time":       {Name: "time", Unit: "s"},           // elapsed
 	"cpu-time":   {Name: "cpu-time", Unit: "s"},       // user and system, including children
 	"max-memory": {Name: "max-memory", Unit: "bytes"}, // largest resident set of one process
+	"energy":     {Name: "energy", Unit: "J"},         // of all processor packages and their memory
 }
 
 // Builtin returns a metric of every command by name.
@@ -83,6 +84,8 @@ type Command struct {
 	Mark string
 	// Memory requests max-memory, which starts the command through another process.
 	Memory bool
+	// Energy measures the metric energy; nil if it is not requested.
+	Energy Energy
 
 	starter *peak.Starter // measures the memory; nil if not available
 }
@@ -109,6 +112,15 @@ func (c *Command) measureMemory(cmd *exec.Cmd) (*peak.Started, error) {
 		c.starter = s
 	}
 	return c.starter.Put(cmd)
+}
+
+// Energy measures the energy of work, as power.Energy does. Programs without the metric do not link
+// that package.
+type Energy interface {
+	// During returns the energy in joules, or 0 if it was not counted.
+	During(work func() error) (joules float64, err error)
+	// Why returns why the energy is unknown, or "".
+	Why() string
 }
 
 // most is the maximum output kept of a command, in bytes.
@@ -143,9 +155,13 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 		return m, err
 	}
 	began := c.Clock.Now()
-	if err = cmd.Start(); err == nil {
-		err = host.AwaitExit(ctx, cmd.Wait)
-	}
+	joules, err := c.withEnergy(func() error {
+		err := cmd.Start()
+		if err == nil {
+			err = host.AwaitExit(ctx, cmd.Wait)
+		}
+		return err
+	})
 	took := c.Clock.Now().Sub(began)
 	if errors.Is(err, host.ErrUnkillable) {
 		return m, fmt.Errorf("%w (process %d)", err, cmd.Process.Pid)
@@ -174,6 +190,11 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	if c.Memory {
 		v["max-memory"] = float64(memory)
 	}
+	if c.Energy != nil {
+		if v["energy"], err = joules, energyError(c.Energy, joules); err != nil {
+			return m, err
+		}
+	}
 	for i, p := range c.Metrics {
 		if out.over {
 			return m, fmt.Errorf("the command printed more than %d MiB; reduce its output", most>>20)
@@ -190,6 +211,25 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	}
 	m.Values = v
 	return m, nil
+}
+
+// withEnergy runs work and returns its energy in joules, or 0 without the metric energy.
+func (c *Command) withEnergy(work func() error) (float64, error) {
+	if c.Energy == nil {
+		return 0, work()
+	}
+	return c.Energy.During(work)
+}
+
+// energyError returns an error if the energy of a run is not known.
+func energyError(e Energy, joules float64) error {
+	if why := e.Why(); why != "" {
+		return errors.New("cannot measure energy: " + why)
+	}
+	if joules == 0 {
+		return errors.New("cannot measure energy: the RAPL counters did not move during the run; they count every millisecond, and not in most virtual machines")
+	}
+	return nil
 }
 
 // peakOf returns the largest resident set of an ended command, in bytes. Without a starter the

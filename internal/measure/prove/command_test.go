@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/host"
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -276,5 +278,20 @@ func TestCommandEndsAll(t *testing.T) {
 	pid := timesOut(t, c, file)
 	if _, err := os.Stat("/proc/" + pid); err == nil {
 		t.Errorf("process %s goes on", pid)
+	}
+}
+
+// TestCommandEnergy: the energy of a run, from a counter that the command moves past its highest
+// value; and a counter that stands still, which is no energy.
+func TestCommandEnergy(t *testing.T) {
+	const zone = "/sys/class/powercap/intel-rapl:0/"
+	h := testkitmachine.Mounted(t, map[string]string{zone + "name": "package-0\n", zone + "energy_uj": "9000000\n", zone + "max_energy_range_uj": "10000000\n"})
+	c := command("echo 2500000 > " + h.Name + zone + "energy_uj")
+	c.Energy = power.OpenEnergy(h)
+	if m, err := c.Visit(t.Context(), Step{}); err != nil || m.Values["energy"] != 3.5 {
+		t.Errorf("%v J, want 3.5; %v", m.Values["energy"], err)
+	}
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not move") {
+		t.Errorf("a counter that stands still: %v", err)
 	}
 }

@@ -91,7 +91,7 @@ func TestKneeVerdicts(t *testing.T) {
 		"100/s is the knee: it held (quick), 200/s did not: slow":                  {Answer: Found, Rate: 100, Failed: 200},
 		"fails even at the lowest rate, 200/s: slow":                               {Answer: FailsAtLowest, Failed: 200},
 		"100/s held (quick), the highest rate of the search":                       {Answer: HoldsAtHighest, Rate: 100},
-		"the generator was the limit at 200/s: slow; 100/s held (quick)":          {Answer: GeneratorFirst, Rate: 100, Failed: 200},
+		"the generator was the limit at 200/s: slow; 100/s held (quick)":           {Answer: GeneratorFirst, Rate: 100, Failed: 200},
 		"the generator was the limit, even at 200/s: slow":                         {Answer: GeneratorFirst, Failed: 200},
 		"not monotone: 200/s failed (slow), yet 220/s held twice (odd)":            {Answer: NotMonotone, Failed: 200, Odd: 220},
 		"not monotone: 100/s held in the search but not in the confirmation: late": {Answer: NotMonotone, Failed: 100, Odd: 100},
