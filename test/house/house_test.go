@@ -54,24 +54,24 @@ var districts = []district{
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
 	{path: "internal/setting", layer: 1, budget: budget{1, 2540, 57}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
-	{path: "internal/fact", layer: 1, budget: budget{3, 7520, 116}},
+	{path: "internal/fact", layer: 1, budget: budget{3, 7550, 116}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1080, 27}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7070, 80}},
 	{path: "internal/engine", layer: 2, budget: budget{13, 30790, 381}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22990, 179}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17900, 300}},
-	{path: "internal/guide", layer: 3, budget: budget{13, 20330, 236}},
-	{path: "internal/measure", layer: 3, budget: budget{10, 12460, 290}},
+	{path: "internal/guide", layer: 3, budget: budget{13, 20340, 236}},
+	{path: "internal/measure", layer: 3, budget: budget{10, 12500, 291}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 750, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2200, 44}},
 	{path: "kube", layer: 4, budget: budget{24, 43300, 904}},
-	{path: "internal/cli", layer: 5, budget: budget{1, 9760, 28}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 9850, 27}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6730, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6300, 138}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6310, 138}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 110, 1}},
 	{path: "test", layer: testSupport, budget: budget{3, 270, 0}},
 }
@@ -333,7 +333,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 89, "kube/cmd/kubectl-fettle": 95}
+var linked = map[string]int{"cmd/fettle": 90, "kube/cmd/kubectl-fettle": 95}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {
