@@ -159,7 +159,7 @@ func TestSizePuppetIsClean(t *testing.T) {
 	for _, front := range []string{"nginx", "apache"} {
 		t.Run(front, func(t *testing.T) {
 			r := sizedPuppet(t, machine, "--front-end", front, "--parts", "static,cache,jruby")
-			for group, want := range map[string]string{"static catalogs": "first", "cache": "second", "jruby": "third"} {
+			for group, want := range map[string]string{"static catalogs": "worthwhile, do first", "cache": "worthwhile", "jruby": "adjust"} {
 				if got := valueOf(r, group, "verdict"); got != want {
 					t.Errorf("%s: %q, want %q", group, got, want)
 				}
@@ -189,7 +189,7 @@ func TestSizePuppetDoesNotPay(t *testing.T) {
 	machine[debianAccess] = puppetLog(500, 1, 5)
 	machine["etc/default/puppetserver"] = "JAVA_ARGS=\"-Xms4g -Xmx4g -XX:ReservedCodeCacheSize=512m\"\n"
 	r := sizedPuppet(t, machine)
-	for group, want := range map[string]string{"static catalogs": "does not pay", "cache": "does not pay", "jruby": "in place"} {
+	for group, want := range map[string]string{"static catalogs": "not worthwhile", "cache": "not worthwhile", "jruby": "in place"} {
 		if got := valueOf(r, group, "verdict"); got != want {
 			t.Errorf("%s: %q, want %q", group, got, want)
 		}

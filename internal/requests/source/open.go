@@ -82,11 +82,10 @@ type NotInCopyError struct {
 }
 
 func (e *NotInCopyError) Error() string {
-	text := fmt.Sprintf("%s does not exist below --root %s", e.Path, e.Root)
 	if e.Exists {
-		text += "; it exists on this machine, outside --root"
+		return fmt.Sprintf("%s does not exist below --root %s; it exists on this machine, outside --root", e.Path, e.Root)
 	}
-	return text
+	return fmt.Sprintf("%s does not exist, neither below --root %s nor on this machine", e.Path, e.Root)
 }
 
 func (e *NotInCopyError) Unwrap() error { return e.err }

@@ -60,10 +60,14 @@ func (p *plan) installation() error {
 	if p.w.given("mtu") || p.w.IPsec {
 		install = append(install, p.networkFile())
 	}
+	add := fmt.Sprintf("Add %d machines (%d of them infrastructure)", p.workers-first+p.infra, p.infra)
+	if p.workers-first+p.infra > least {
+		add += fmt.Sprintf(", %d to %d at once, in all zones", least, batch)
+	}
 	install = append(install,
 		sizing.Step{Do: "Install the cluster (networks, MTU and control plane cannot change later)", Command: "openshift-install create cluster", Check: "oc get clusteroperators: each is Available and none Degraded"},
 		sizing.Step{
-			Do: fmt.Sprintf("Add %d machines (%d of them infrastructure), %d to %d at once, in all zones", p.workers-first+p.infra, p.infra, least, batch), Command: "oc scale -n openshift-machine-api --replicas=N machineset/NAME",
+			Do: add, Command: "oc scale -n openshift-machine-api --replicas=N machineset/NAME",
 			Check: "oc get nodes: each is Ready before the next are added",
 		},
 		sizing.Step{Do: fmt.Sprintf("Label the %d infrastructure nodes", p.infra), Command: `oc label node NODE node-role.kubernetes.io/infra=`},

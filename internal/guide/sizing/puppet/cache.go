@@ -34,9 +34,9 @@ func (p *plan) cache() error {
 	}
 	switch {
 	case (share < p.figure("share percent") || rate < p.figure("hits percent")) && !p.forced("cache"):
-		verdict("does not pay", fmt.Sprintf("; with less than %.0f %% of the time, or answers for less than %.0f %% of the requests, it is not worth the risk that agents get stale answers", p.figure("share percent"), p.figure("hits percent")))
+		verdict("not worthwhile", fmt.Sprintf("; with less than %.0f %% of the time, or answers for less than %.0f %% of the requests, it is not worth the risk that agents get stale answers", p.figure("share percent"), p.figure("hits percent")))
 	case s.Version == "":
-		verdict("pays", "; no Puppet Server found to write files for")
+		verdict("worthwhile", "; no Puppet Server found to write files for")
 	case s.Enterprise:
 		verdict("not written", "; the services of Puppet Enterprise talk to each other over the port that would move")
 	case olderThan(s.Version, 5):
@@ -57,7 +57,7 @@ func (p *plan) cache() error {
 		return sizing.Bad("front-end", "httpd %s does not support expressions as values of headers: 2.4.10 does", s.Apache)
 	default:
 		p.cached = true
-		verdict("second", "")
+		verdict("worthwhile", "")
 		p.frontEnd(front)
 	}
 	return nil

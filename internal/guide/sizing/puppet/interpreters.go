@@ -91,7 +91,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 		p.add("jruby", "verdict", "in place", "", fmt.Sprintf("%s, %s of heap", text.Count(s.Interpreters, "interpreter"), size(float64(s.Heap))), serverTuning())
 		return nil
 	case s.Satellite:
-		p.add("jruby", "verdict", "third", "", "by the installer, which owns the files", serverTuning())
+		p.add("jruby", "verdict", "adjust", "", "by the installer, which owns the files", serverTuning())
 		p.Steps = append(p.Steps, sizing.Step{
 			Do: "Interpreters and memory: tell the installer", Command: fmt.Sprintf("satellite-installer --puppet-server-max-active-instances %d --puppet-server-jvm-min-heap-size %s --puppet-server-jvm-max-heap-size %s --puppet-server-jvm-extra-args=-XX:ReservedCodeCacheSize=%s", interpreters, mb(heap), mb(heap), mb(code)),
 			Restarts: "puppetserver.service", Check: "fettle check puppet",
@@ -108,7 +108,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 		p.Note("/%s:%v: -Xms%s -Xmx%s -XX:ReservedCodeCacheSize=%s by hand", s.JavaFile, err, mb(heap), mb(heap), mb(code))
 		return nil
 	}
-	p.add("jruby", "verdict", "third", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), serverTuning())
+	p.add("jruby", "verdict", "adjust", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), serverTuning())
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: withReasons(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
 		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is reserved from the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})

@@ -107,23 +107,23 @@ func TestAdvice(t *testing.T) {
 		not           string // others, that are not there
 		note          string
 	}{
-		"the source's":              {source003Log(), debian(), nil, "first", "does not pay", scripts, "nginx", "only files of modules"},
-		"with many plugins":         {plugins(), debian(), nil, "first", "second", scripts + " " + NginxFile + " " + both + " " + PurgeScript, "apache", ""},
-		"behind Apache":             {plugins(), apache, nil, "first", "second", ApacheSite, "nginx", ""},
-		"asked for Apache":          {plugins(), debian(), []string{"front-end", "apache"}, "first", "second", ApacheSite, "nginx", "Apache httpd is not installed"},
-		"a quiet one":               {quiet(), debian(), nil, "does not pay", "does not pay", "", "usr/local", ""},
-		"asked for all the same":    {quiet(), debian(), []string{"parts", "static,cache,jruby"}, "first", "second", scripts + " " + NginxFile, "", ""},
-		"in place":                  {source003Log(), versioned, nil, "in place", "does not pay", "", scripts, ""},
-		"switched off":              {source003Log(), off, nil, "first", "does not pay", scripts, "", "static_catalogs is false (/etc/puppet/puppet.conf:3)"},
+		"the source's":              {source003Log(), debian(), nil, "worthwhile, do first", "not worthwhile", scripts, "nginx", "only files of modules"},
+		"with many plugins":         {plugins(), debian(), nil, "worthwhile, do first", "worthwhile", scripts + " " + NginxFile + " " + both + " " + PurgeScript, "apache", ""},
+		"behind Apache":             {plugins(), apache, nil, "worthwhile, do first", "worthwhile", ApacheSite, "nginx", ""},
+		"asked for Apache":          {plugins(), debian(), []string{"front-end", "apache"}, "worthwhile, do first", "worthwhile", ApacheSite, "nginx", "Apache httpd is not installed"},
+		"a quiet one":               {quiet(), debian(), nil, "not worthwhile", "not worthwhile", "", "usr/local", ""},
+		"asked for all the same":    {quiet(), debian(), []string{"parts", "static,cache,jruby"}, "worthwhile, do first", "worthwhile", scripts + " " + NginxFile, "", ""},
+		"in place":                  {source003Log(), versioned, nil, "in place", "not worthwhile", "", scripts, ""},
+		"switched off":              {source003Log(), off, nil, "worthwhile, do first", "not worthwhile", scripts, "", "static_catalogs is false (/etc/puppet/puppet.conf:3)"},
 		"Enterprise":                {plugins(), enterprise, nil, "by Code Manager", "not written", "", "usr/local " + NginxFile, ""},
 		"before versioned code":     {plugins(), old, nil, "not with this version", "not with this version", "", "usr/local " + NginxFile, ""},
-		"before headers of its own": {plugins(), older4, nil, "first", "not with this version", scripts, NginxFile, ""},
-		"Satellite":                 {plugins(), satellite, nil, "first", "not written", scripts, NginxFile + " etc/default", ""},
-		"a secret module":           {plugins(), secret, nil, "first", "not possible", scripts, NginxFile, ""},
-		"it believes headers":       {plugins(), believes, nil, "first", "second", NginxFile, "header-certificates", "auth.conf:3 has allow-header-cert-info already"},
-		"it is told not to":         {plugins(), believesNot, nil, "first", "not written", scripts, NginxFile, ""},
-		"one command elsewhere":     {plugins(), commands, nil, "first", "second", scripts, "versioned-code.conf", "mine.conf:2 already sets one of the commands"},
-		"no server":                 {plugins(), nothing, nil, "pays", "pays", "", "usr/local " + NginxFile + " etc/default", "there is no Puppet Server here"},
+		"before headers of its own": {plugins(), older4, nil, "worthwhile, do first", "not with this version", scripts, NginxFile, ""},
+		"Satellite":                 {plugins(), satellite, nil, "worthwhile, do first", "not written", scripts, NginxFile + " etc/default", ""},
+		"a secret module":           {plugins(), secret, nil, "worthwhile, do first", "not possible", scripts, NginxFile, ""},
+		"it believes headers":       {plugins(), believes, nil, "worthwhile, do first", "worthwhile", NginxFile, "header-certificates", "auth.conf:3 has allow-header-cert-info already"},
+		"it is told not to":         {plugins(), believesNot, nil, "worthwhile, do first", "not written", scripts, NginxFile, ""},
+		"one command elsewhere":     {plugins(), commands, nil, "worthwhile, do first", "worthwhile", scripts, "versioned-code.conf", "mine.conf:2 already sets one of the commands"},
+		"no server":                 {plugins(), nothing, nil, "worthwhile", "worthwhile", "", "usr/local " + NginxFile + " etc/default", "there is no Puppet Server here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := asked(t, tt.log, tt.server, tt.said...)
@@ -154,7 +154,7 @@ func TestAdvice(t *testing.T) {
 	if why := r.Value("static catalogs", "verdict").Why; !strings.Contains(why, "7,129,326 requests for file_metadata, 83.6 for each of 85,287 catalogs, took 26.9 h") {
 		t.Error(why)
 	}
-	// What does not pay is said with the figures.
+	// The verdict "not worthwhile" has the figures.
 	if why := r.Value("cache", "verdict").Why; !strings.Contains(why, "285765 requests, 4.0 % of all time") {
 		t.Error(why)
 	}

@@ -108,11 +108,8 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 // headline adds the answer to the headline, and the values of the default output.
 func (p *plan) headline() {
 	h := &p.Headline
-	verdict := func(group string) string {
-		v := fmt.Sprint(p.Value(group, "verdict").Value)
-		return cmp.Or(map[string]string{"first": "worthwhile, do them first", "second": "worthwhile", "pays": "worthwhile", "does not pay": "not worthwhile"}[v], v)
-	}
-	h.Line("Static catalogs: %s. Cache: %s. %s with %s of heap for %s in %s", verdict("static catalogs"), verdict("cache"),
+	verdict := func(group string) any { return p.Value(group, "verdict").Value }
+	h.Line("Static catalogs: %v. Cache: %v. %s with %s of heap for %s in %s", verdict("static catalogs"), verdict("cache"),
 		h.Count("jruby_max_active_instances", p.Value("jruby", "max-active-instances").Value.(int), "interpreter"), p.InHeadline("jruby", "heap"),
 		h.Count("log_requests", int(p.log.Count), "request"), unit.FormatSeconds(p.log.SpanSeconds))
 	p.TightestInHeadline()
@@ -127,17 +124,17 @@ func (p *plan) headline() {
 
 // nothingWritten adds notes: why there are no files, and the next step.
 func (p *plan) nothingWritten() {
-	pays := func(group string) bool {
+	worthwhile := func(group string) bool {
 		v := p.Value(group, "verdict")
-		return v != nil && v.Value == "pays"
+		return v != nil && v.Value == "worthwhile"
 	}
 	switch {
 	case len(p.Files) > 0:
 		return
-	case p.Server.Version == "" && (pays("static catalogs") || pays("cache")):
+	case p.Server.Version == "" && (worthwhile("static catalogs") || worthwhile("cache")):
 		p.Note("nothing is written: there is no Puppet Server %s. %s", p.where(), p.next())
 	case p.Server.Version == "":
-		p.Note("nothing is written: neither static catalogs nor a cache pay, and there is no Puppet Server %s whose interpreters and memory could be set. %s", p.where(), p.next())
+		p.Note("nothing is written: neither static catalogs nor a cache are worthwhile, and there is no Puppet Server %s whose interpreters and memory could be set. %s", p.where(), p.next())
 	case len(p.Steps) > 0: // the steps tell who writes the files
 	default:
 		p.Note("nothing is written: the log calls for no change")

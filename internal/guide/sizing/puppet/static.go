@@ -31,20 +31,20 @@ func (p *plan) staticCatalogs() error {
 		verdict("in place", "the server can tell the version of its code (P01); "+figures)
 		return nil
 	case !pays && !p.forced("static"):
-		verdict("does not pay", fmt.Sprintf("%s; from %.0f %% of the time, or %.0f for each catalog, it does", figures, p.figure("share percent"), p.figure("each catalog")))
+		verdict("not worthwhile", fmt.Sprintf("%s; from %.0f %% of the time, or %.0f for each catalog, they are", figures, p.figure("share percent"), p.figure("each catalog")))
 		return nil
 	case p.Server.Enterprise:
 		verdict("by Code Manager", figures+"; Puppet Enterprise versions its code itself where Code Manager deploys it: turn that on")
 		return nil
 	case p.Server.Version == "":
-		verdict("pays", figures+"; no Puppet Server found to write files for")
+		verdict("worthwhile", figures+"; no Puppet Server found to write files for")
 		return nil
 	case olderThan(p.Server.Version, 2, 3):
 		verdict("not with this version", figures+"; Puppet Server has it since 2.3, and this is "+p.Server.Version)
 		return nil
 	}
 	p.static = true
-	verdict("first", figures+"; then they are in the catalog, and no answer is stale")
+	verdict("worthwhile, do first", figures+"; then they are in the catalog, and no answer is stale")
 	store := p.Server.Data + "/code-snapshots"
 	data := map[string]any{
 		"Server": p.Server, "Store": store, "SnapshotDays": p.figure("snapshot days"),

@@ -172,7 +172,7 @@ func (p *plan) pace() error {
 func (p *plan) tasks() error {
 	workers, threads := p.services.Number("dynflow workers", "value"), p.services.Number("dynflow threads", "value")
 	p.tell("--foreman-dynflow-worker-instances", int(workers), "with the single default worker publishing, promoting and synchronizing wait for each other", guide("5.5"))
-	p.tell("--foreman-dynflow-worker-concurrency", int(threads), "more threads in one Ruby process have little effect; more workers do", guide("5.5"))
+	p.tell("--foreman-dynflow-worker-concurrency", int(threads), "more threads in a Ruby process hardly help; more workers do", guide("5.5"))
 	p.add("redis", "memory", uint64(p.budget.Number("redis", "memory")), "bytes", "its share in the budget below; the Tuning Guide has no figure, and expects it to be stable", p.budget.Sources...)
 	return nil
 }
