@@ -143,7 +143,7 @@ func askFor(f *rule.Finding, live, root bool) string {
 
 // noMachine returns the error for a directory that does not contain a machine.
 func noMachine(program, root string) error {
-	way := "on that machine run: fettle facts --archive FILE; then run: " + program + " check --root FILE"
+	way := "on that machine run: fettle facts --archive FILE\nhere run: " + program + " check --root FILE"
 	if dir := filepath.Clean(root); slices.Contains([]string{"etc", "proc", "sys", "usr", "var"}, filepath.Base(dir)) {
 		way = "--root needs the directory above it: " + program + " check --root " + filepath.Dir(dir)
 	}
@@ -167,7 +167,7 @@ func allUnknown(program string, a *findings.Audit) error {
 		return nil
 	}
 	if a.Copied {
-		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks data that the rules need"), "on that machine run: fettle facts --archive FILE; then run: "+program+" check --root FILE")
+		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: the copy lacks data that the rules need"), "on that machine run: fettle facts --archive FILE\nhere run: "+program+" check --root FILE")
 	}
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: every finding is unknown"), "run as root: sudo fettle check")
 }

@@ -186,6 +186,9 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 
 // noRule returns the error for an unknown id.
 func noRule(c *rule.Catalogue, id string) error {
+	if strings.Contains(id, "/") {
+		return ui.Hinted(ui.Usage, fmt.Errorf("%s: the name of a file of rules ends in .yaml", id), "fettle rules list shows the ids of rules")
+	}
 	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows all ids")
 }
 

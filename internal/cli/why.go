@@ -42,7 +42,7 @@ func (a *app) why(ctx context.Context, name string) error {
 			a.screen.Say("%s is the value of %s", name, of)
 			w, missing, err = why.Explain(ctx, m, of)
 		} else if where != "" {
-			return ui.Hinted(ui.Failed, fmt.Errorf("%s is not a setting: %s", name, where), "name a setting, for example: fettle why vm.swappiness, or fettle why postgresql:INSTANCE/work_mem")
+			return ui.Hinted(ui.Failed, fmt.Errorf("%s is not a setting: %s", name, where), "name a setting, for example: fettle why vm.swappiness\nor for example: fettle why postgresql:INSTANCE/work_mem")
 		}
 	}
 	switch {
@@ -90,8 +90,10 @@ func (a *app) settingOf(ctx context.Context, m *tune.Machine, name string) (of s
 	}
 	value := v.Value
 	switch number, ok := value.(float64); {
+	case value == nil && v.Unknown == "":
+		return setting.Setting{}, "" // its set of facts is empty
 	case value == nil:
-		return setting.Setting{}, "its value is unknown: " + cmp.Or(v.Unknown, v.At+" is absent")
+		return setting.Setting{}, "its value is unknown: " + v.Unknown
 	case ok:
 		value = strconv.FormatFloat(number, 'f', -1, 64)
 	}

@@ -30,6 +30,8 @@ var goMessages = sync.OnceValue(func() []struct {
 		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `unexpected $1 in the JSON`},
 		{`\bjson: unknown field `, `unknown field `},
 		{`\btime: (?:invalid duration|unknown unit "[^"]*" in duration|missing unit in duration) ("[^"]*")`, `$1 is not a duration such as 30s or 5m`},
+		{`\binvalid character ('(?:[^'\\]|\\.)+') (?:looking for|in|after) [^:;\n]*`, `invalid JSON at $1`},
+		{`\binvalid input: magic number mismatch`, `the file has another format`},
 		{`\bunexpected token EOF`, `it is truncated`},
 		{`\bunexpected token \w+\(("(?:[^"\\]|\\.)*")\)`, `unexpected $1`},
 		{`\bunexpected EOF\b`, `it is truncated`},
@@ -47,7 +49,7 @@ var goMessages = sync.OnceValue(func() []struct {
 // PlainMessage removes the names of Go functions and types from a message. It also removes
 // repetitions, such as the name of a file in front of an error that contains it.
 func PlainMessage(text string) string {
-	if !strings.ContainsAny(text, ":(") && !strings.Contains(text, "unexpected") && !strings.Contains(text, "context") {
+	if !strings.ContainsAny(text, ":(") && !strings.Contains(text, "unexpected") && !strings.Contains(text, "context") && !strings.Contains(text, "invalid") {
 		return text
 	}
 	for _, p := range goMessages() {

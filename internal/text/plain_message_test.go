@@ -23,12 +23,13 @@ func TestPlainMessage(t *testing.T) {
 		return err
 	}
 	failed := func(_ any, err error) error { return err }
-	leaks := regexp.MustCompile(`\b(open|stat|lstat|readlink|mkdir|remove|dial|exec|strconv|json|time|parsing|Go) ?[.:"/]|Operator\(|EOF|Go value|token`)
+	leaks := regexp.MustCompile(`\b(open|stat|lstat|readlink|mkdir|remove|dial|exec|strconv|json|time|parsing|Go) ?[.:"/]|Operator\(|EOF|Go value|token|invalid character|beginning of|magic`)
 	for _, err := range []error{
 		failed(os.Open(missing)), failed(os.Stat(missing)), failed(os.Lstat(missing)), failed(os.ReadDir(missing)), failed(os.Readlink(dir)), failed(os.ReadFile(dir)),
 		os.Mkdir(dir, 0o700), os.Remove(missing), dialed("tcp", "127.0.0.1:1"), dialed("unix", missing),
 		failed(exec.LookPath("no-such-program")), failed(strconv.Atoi("x")), failed(strconv.ParseUint("99999999999999999999", 10, 64)), failed(strconv.ParseFloat("", 64)),
 		json.Unmarshal([]byte(`{"A":"x"}`), &wrong), json.Unmarshal([]byte(`3`), &wrong), json.Unmarshal([]byte(`{"A":`), &wrong),
+		json.Unmarshal([]byte(`root:x`), &wrong), json.Unmarshal([]byte(`{"A":1]`), &wrong), json.Unmarshal([]byte("{\"A\":\"\n\"}"), &wrong), json.Unmarshal([]byte(`{}x`), &wrong),
 		failed(time.ParseDuration("3")), failed(time.ParseDuration("3 parsecs")),
 		errors.New(`unexpected token Operator("=") (1:8)`), errors.New("unexpected token EOF (1:8)"),
 	} {
@@ -42,6 +43,8 @@ func TestPlainMessage(t *testing.T) {
 	for text, want := range map[string]string{
 		"stat nofile: no such file or directory":                   "nofile: no such file or directory",
 		"a.log: open /x/y: permission denied":                      "a.log: /x/y: permission denied",
+		"x: invalid character 'r' looking for beginning of value":  "x: invalid JSON at 'r'",
+		"x: invalid input: magic number mismatch":                  "x: the file has another format",
 		"part: part: no such file or directory":                    "part: no such file or directory",
 		"the files are open: see the manual":                       "the files are open: see the manual",
 		"read the manual: it says so":                              "read the manual: it says so",

@@ -24,6 +24,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	provelive "fettle.dev/fettle/internal/measure/prove/live"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -101,7 +102,11 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 		}
 	}
 	if p.body.Unanswered() && p.record.Run.ID != "" {
-		p.Screen.Say("to continue: fettle prove --resume %s --budget 30m", p.record.Run.ID)
+		call := []string{"fettle", "prove", "--resume", p.record.Run.ID, "--budget", "30m"}
+		if p.StateDir != journal.DefaultDir {
+			call = slices.Insert(call, 1, "--state-dir", p.StateDir)
+		}
+		p.Screen.Say("to continue, run: %s", text.CommandLine(call))
 	}
 	return &Result{p.record.Run, p.body, len(p.visits)}, err
 }
