@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"errors"
 	"io/fs"
 	"path"
 	"strconv"
@@ -19,12 +20,13 @@ const syscallFile = "/proc/*/task/*/syscall"
 // kernel has no counter for that: a thread that waits for a mutex looks idle.
 func readLocks(h *host.Host, p *process, threads []fs.DirEntry) {
 	for _, t := range threads {
-		f := h.File(path.Join(p.dir("task"), t.Name(), "syscall"))
-		if f.Unknown != "" {
-			p.locksUnknown = f.Unknown
+		file := path.Join(p.dir("task"), t.Name(), "syscall")
+		text, err := h.Files.ReadFile(file)
+		if errors.Is(err, fs.ErrPermission) {
+			p.locksUnknown = host.Why(file, err)
 			return
 		}
-		if address := parseMutexWait(f.Text); address != "" {
+		if address := parseMutexWait(string(text)); address != "" { // "" also for a thread that has ended
 			if p.locks == nil {
 				p.locks = map[string]int{}
 			}

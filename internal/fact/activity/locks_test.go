@@ -1,12 +1,14 @@
 package activity
 
 import (
+	"io/fs"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
@@ -69,6 +71,31 @@ func TestNoLocks(t *testing.T) {
 	p.addLocks(nil)
 	if v := (span{nil, p.own, 0}).values(taskMeasures); len(v) != 1 || v[0].Value != nil || v[0].Unknown == "" {
 		t.Errorf("%+v", v)
+	}
+}
+
+// refusing is a machine on which system calls cannot be read.
+type refusing struct {
+	host.Files
+	err error
+}
+
+func (r refusing) ReadFile(p string) ([]byte, error) {
+	if strings.HasSuffix(p, "/syscall") {
+		return nil, &fs.PathError{Op: "read", Path: p, Err: r.err}
+	}
+	return r.Files.ReadFile(p)
+}
+
+// A thread that ends while it is read does not make the value unknown, missing rights do.
+func TestUnreadableLocks(t *testing.T) {
+	for err, unknown := range map[error]bool{unix.ESRCH: false, unix.EPERM: true} {
+		h := machine.Mounted(t, before)
+		h.Files = refusing{h.Files, err}
+		p, _ := readProcess(h, 10)
+		if (p.locksUnknown != "") != unknown || len(p.locks) > 0 {
+			t.Errorf("%v: %q, %v", err, p.locksUnknown, p.locks)
+		}
 	}
 }
 
