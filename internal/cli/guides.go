@@ -9,8 +9,8 @@ var guides = map[string]cliutil.Guide{
 	"show":      {Page: "profiles.md", Calls: []string{"throughput-performance", "virtual-guest --output json"}},
 	"status":    {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 	"why":       {Page: "tune-and-undo.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
-	"numa":      {Page: "numa.md", Calls: []string{"show", "show --details"}},
-	"numa show": {Calls: []string{"", "--details", "--output json"}},
+	"numa":      {Page: "numa.md", Calls: []string{"show", "show --numastat"}},
+	"numa show": {Calls: []string{"", "--details", "--numastat"}},
 	"history":   {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 
 	"power":        {Page: "power.md", Calls: []string{"", "--interval 10s --all --wide", "--follow"}},

@@ -2,11 +2,15 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/ui"
 )
 
 func numaCommand(a *app) *cobra.Command {
@@ -20,18 +24,22 @@ func numaCommand(a *app) *cobra.Command {
 }
 
 func numaShowCommand(a *app) *cobra.Command {
-	var details bool
+	var details, numastat bool
 	c := &cobra.Command{
 		Use: "show", Short: "Show NUMA nodes, free memory and misses",
 		Long: `Shows each NUMA node: CPUs, memory, free memory, huge pages and distances. "missed" is
 the share of allocations on a node that were intended for another node, "remote" the
 share of those for CPUs of other nodes, both since boot. Devices with interrupts that no
-CPU of their own node serves are listed.`,
+CPU of their own node serves are listed. All arguments after --numastat are those of
+numastat(8), and so is the output.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			h, err := a.host()
 			if err != nil {
 				return err
+			}
+			if numastat {
+				return a.printNumastat(h)
 			}
 			v := placement.Read(h)
 			if len(v.Nodes) == 0 && len(v.Unknown) > 0 {
@@ -44,6 +52,26 @@ CPU of their own node serves are listed.`,
 			return err
 		},
 	}
+	c.Flags().BoolVar(&numastat, "numastat", false, "print numastat's tables; options after this one are numastat's: -c -m -n -p -s -v -V -z")
 	c.Flags().BoolVar(&details, "details", false, "list all devices, not only those with interrupts off their node")
 	return c
+}
+
+// numastatArguments cuts the arguments after --numastat off a call of numa show: cobra does not
+// know the options of numastat.
+func numastatArguments(args []string) (ours, numastat []string) {
+	i := slices.Index(args, "--numastat")
+	if i < 0 || !slices.Contains(args[:i], "numa") {
+		return args, nil
+	}
+	return args[:i+1], args[i+1:]
+}
+
+func (a *app) printNumastat(h *host.Host) error {
+	value, set := os.LookupEnv("NUMASTAT_WIDTH")
+	width := placement.NumastatWidth(value, set, a.screen.Width > 0)
+	if err := placement.Numastat(h, a.numastat, width, os.Getpid(), a.screen.Out, a.screen.Say); err != nil {
+		return ui.Exit(ui.Failed, err) // the exit code of numastat
+	}
+	return nil
 }

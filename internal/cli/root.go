@@ -31,10 +31,11 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string // command line, quoted for sh, for journal and evidence
-	asCommand   string // command without --reason
-	note        string // --reason
-	window      string // --window of a verb that writes
+	command     string   // command line, quoted for sh, for journal and evidence
+	asCommand   string   // command without --reason
+	note        string   // --reason
+	window      string   // --window of a verb that writes
+	numastat    []string // arguments after --numastat
 }
 
 // Main runs the program with args and returns its exit code.
@@ -78,6 +79,7 @@ func (sys system) run(ctx context.Context, version string, args []string, out, e
 	screen.Out = &cliutil.Out{Writer: out}
 	a := &app{system: sys, version: version, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
+	args, a.numastat = numastatArguments(args)
 	screen.Call = cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
 	root := a.rootCommand(args...)
 	root.SetArgs(args)

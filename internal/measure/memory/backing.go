@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"fettle.dev/fettle/internal/fact"
 )
 
 // backing returns two shares of a touched region, as read from the kernel: pages of the requested
@@ -29,10 +31,10 @@ func (v Visit) backing(region []byte) (share, placed float64, err error) {
 	if len(v.CPUs) == 0 {
 		return share, 1, nil
 	}
-	err = parsed("/proc/self/numa_maps", func(in io.Reader) (err error) {
-		placed, err = onNode(in, from, to, v.Node)
-		return err
-	})
+	maps, err := os.ReadFile("/proc/self/numa_maps")
+	if err == nil {
+		placed, err = onNode(string(maps), from, to, v.Node)
+	}
 	return share, placed, err
 }
 
@@ -92,37 +94,22 @@ func addresses(word string) (begin, end uint64, is bool) {
 	return begin, end, err == nil && end > begin
 }
 
-// onNode returns the share of the pages on a node, in the mappings that begin between two addresses
-// (numa(7), /proc/PID/numa_maps). "N0=512" counts pages of the mapping's kernelpagesize_kB.
-func onNode(maps io.Reader, from, to uint64, node int) (float64, error) {
+// onNode returns the share of the memory on a node, in the mappings that begin between two
+// addresses (numa(7), /proc/PID/numa_maps).
+func onNode(maps string, from, to uint64, node int) (float64, error) {
 	all, there := 0.0, 0.0
-	in := bufio.NewScanner(maps)
-	for in.Scan() {
-		words := strings.Fields(in.Text())
-		if len(words) == 0 {
-			continue
+	fact.ParseNumaMaps(maps, int64(os.Getpagesize()), func(m *fact.NumaMapping) {
+		if m.Address < from || m.Address >= to {
+			return
 		}
-		begin, err := strconv.ParseUint(words[0], 16, 64)
-		if err != nil || begin < from || begin >= to {
-			continue
-		}
-		for _, w := range words[1:] {
-			name, count, _ := strings.Cut(w, "=")
-			number, is := strings.CutPrefix(name, "N")
-			n, err := strconv.Atoi(number)
-			pages, perr := strconv.ParseUint(count, 10, 50)
-			if !is || err != nil || perr != nil {
-				continue
-			}
-			all += float64(pages)
-			if n == node {
-				there += float64(pages)
+		for _, n := range m.Nodes {
+			bytes := float64(n.Pages) * float64(m.PageBytes)
+			all += bytes
+			if n.Node == node {
+				there += bytes
 			}
 		}
-	}
-	if err := in.Err(); err != nil {
-		return 0, err
-	}
+	})
 	if all == 0 {
 		return 0, fmt.Errorf("no page at %x", from)
 	}

@@ -34,10 +34,10 @@ func TestBacking(t *testing.T) {
 	if _, err := hugeBytes(strings.NewReader(smapsText), 1, 2); err == nil {
 		t.Error("a mapping that is not there")
 	}
-	if s, err := onNode(strings.NewReader(numaText), 0x7f0000000000, 0x7f0000200000, 1); s != 0.75 || err != nil {
+	if s, err := onNode(numaText, 0x7f0000000000, 0x7f0000200000, 1); s != 0.75 || err != nil {
 		t.Errorf("%v %v", s, err)
 	}
-	if _, err := onNode(strings.NewReader(numaText), 1, 2, 1); err == nil {
+	if _, err := onNode(numaText, 1, 2, 1); err == nil {
 		t.Error("pages that are not there")
 	}
 }
@@ -49,7 +49,7 @@ func FuzzBacking(f *testing.F) {
 		if n, err := hugeBytes(strings.NewReader(smaps), 0, 1<<60); err == nil && n < 0 {
 			t.Errorf("%d bytes", n)
 		}
-		if s, err := onNode(strings.NewReader(numa), 0, 1<<60, 1); err == nil && !(s >= 0 && s <= 1) {
+		if s, err := onNode(numa, 0, 1<<60, 1); err == nil && !(s >= 0 && s <= 1) {
 			t.Errorf("share %v", s)
 		}
 	})

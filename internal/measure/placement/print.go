@@ -155,7 +155,7 @@ func (v *View) nodeGrid() *ui.Grid {
 		if n.Kind != "" {
 			cpus = strings.TrimSpace(cpus + " (" + n.Kind + ")")
 		}
-		g.Rows = append(g.Rows, []string{strconv.Itoa(n.Number), bytes(n.MemoryBytes), bytes(n.FreeBytes), bytes(n.CacheBytes), bytes(n.ReclaimableBytes), bytes(n.AnonBytes), bytes(n.SlabBytes), percent(n.MissPercent), percent(n.RemotePercent), cpus})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(n.Number), sizeText(n.MemoryBytes), sizeText(n.FreeBytes), sizeText(n.CacheBytes), sizeText(n.ReclaimableBytes), sizeText(n.AnonBytes), sizeText(n.SlabBytes), percent(n.MissPercent), percent(n.RemotePercent), cpus})
 	}
 	return g
 }
@@ -169,7 +169,7 @@ func (v *View) hugeGrid() *ui.Grid {
 				continue
 			}
 			p := n.HugePages[i]
-			g.Rows = append(g.Rows, []string{bytes(p.SizeBytes), strconv.Itoa(n.Number), cell(p.Total, count), cell(p.Free, count)})
+			g.Rows = append(g.Rows, []string{sizeText(p.SizeBytes), strconv.Itoa(n.Number), cell(p.Total, count), cell(p.Free, count)})
 		}
 	}
 	return g
@@ -244,7 +244,7 @@ func cell[T any](f fact.Fact[T], format func(T) string) string {
 	return "-"
 }
 
-func bytes(f fact.Fact[int64]) string {
+func sizeText(f fact.Fact[int64]) string {
 	return cell(f, func(n int64) string { return unit.Size(n).Human() })
 }
 

@@ -21,6 +21,13 @@ func containers(t testing.TB) []string {
 	return layer(t, "containerd", "layer", "containers")
 }
 
+// Numactl returns a directory with Debian's programs numastat and numactl.
+func Numactl(t testing.TB) string {
+	t.Helper()
+	Nightly(t, "needs numactl")
+	return filepath.Join(layer(t, "numactl", "layer", "numactl")[0], "usr/bin")
+}
+
 // layer runs a script of test/root that prints a layer and the tree below it. Only the slow
 // matrix uses layers, so the first test that needs one builds it. That takes two minutes and
 // needs the network.

@@ -351,7 +351,7 @@ func FuzzParsers(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for node, b := range parseNumaMaps(text) {
+		for node, b := range parseNumaMaps(text, 4096) {
 			if node < 0 || b < 0 || math.IsInf(b, 0) || math.IsNaN(b) {
 				t.Errorf("numa_maps %q: node %d %v", text, node, b)
 			}

@@ -142,7 +142,7 @@ func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet
 		t.Put(why, in+"local_percent", in+"bound")
 		return
 	}
-	share, bound := localShare(parseNumaMaps(text), nodes, allowed)
+	share, bound := localShare(parseNumaMaps(text, int64(h.PageSize())), nodes, allowed)
 	t.Give(in+"local_percent", share, file)
 	t.Give(in+"bound", bound, file)
 }
@@ -173,29 +173,13 @@ func localShare(bytes map[int]float64, nodes map[int]unit.CPUSet, allowed unit.C
 
 func overlap(a, b unit.CPUSet) bool { return !a.Intersect(b).IsEmpty() }
 
-// parseNumaMaps sums the bytes on each node: "N0=12 N1=3 kernelpagesize_kB=4". Without a page
-// size they are 4 KiB pages.
-func parseNumaMaps(text string) map[int]float64 {
+// parseNumaMaps sums the bytes on each node.
+func parseNumaMaps(text string, pageSize int64) map[int]float64 {
 	out := map[int]float64{}
-	for line := range strings.Lines(text) {
-		pages := map[int]float64{}
-		size := 4.0
-		for word := range strings.FieldsSeq(line) {
-			key, value, ok := strings.Cut(word, "=")
-			n, isNumber := number(value)
-			switch {
-			case !ok || !isNumber:
-			case key == "kernelpagesize_kB" && n > 0 && n <= 1<<30:
-				size = n
-			case len(key) > 1 && key[0] == 'N':
-				if node, err := strconv.ParseUint(key[1:], 10, 16); err == nil {
-					pages[int(node)] += n
-				}
-			}
+	fact.ParseNumaMaps(text, pageSize, func(m *fact.NumaMapping) {
+		for _, n := range m.Nodes {
+			out[n.Node] += float64(n.Pages) * float64(m.PageBytes)
 		}
-		for node, n := range pages {
-			out[node] += n * size * 1024
-		}
-	}
+	})
 	return out
 }
