@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/irq"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/placement"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -64,6 +65,7 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 			a.readForPlans(ctx, h, rec)
 			a.readForChecks(ctx, h)
 			placement.Read(h)
+			irq.Read(h)
 		})
 		stop()
 		if err := ctx.Err(); err != nil {

@@ -51,6 +51,7 @@ var headlineVerbs = []struct {
 	{"schedule list", true},
 	{"numa show", true},
 	{"power", true},
+	{"irq show", true},
 }
 
 // On every recorded machine the first lines are the headline that the JSON output has, with the

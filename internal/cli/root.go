@@ -237,6 +237,7 @@ var verbs = []verb{
 	{"history", historyCommand, "Look", readOnly},
 	{"numa", numaCommand, "Look", readOnly},
 	{"power", powerCommand, "Look", 0},
+	{"irq", irqCommand, "Look", readOnly | rare},
 	{"list", listCommand, "Look", readOnly | rare},
 	{"show", showCommand, "Look", readOnly | rare},
 	{"recommend", recommendCommand, "Tune", readOnly},

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/irq"
 	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
@@ -43,6 +44,7 @@ var documents = map[string]any{
 	"fleet":           findings.Fleet{},
 	"history":         History{},
 	"import":          ImportResult{},
+	"irq":             irq.Report{},
 	"list":            ProfileList{},
 	"logs":            logs.Report{},
 	"logs-compare":    logs.Comparison{},

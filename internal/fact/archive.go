@@ -87,7 +87,7 @@ var archivedTrees = []tree{
 	{"/etc/fstab", 0, ""}, {"/etc/default/irqbalance", 0, ""}, {"/etc/sysconfig/irqbalance", 0, ""},
 	{"/proc/interrupts", 0, ""}, {"/proc/vmstat", 0, ""}, {"/proc/diskstats", 0, ""}, {"/proc/loadavg", 0, ""},
 	{"/proc/pressure", 1, ""}, {"/proc/stat", 0, ""}, {"/proc/schedstat", 0, ""}, {"/proc/net/softnet_stat", 0, ""}, {"/proc/net/dev", 0, ""},
-	{"/proc/net/snmp", 0, ""}, {"/proc/net/netstat", 0, ""}, {"/proc/net/stat/nf_conntrack", 0, ""}, {"/proc/mounts", 0, ""}, {"/proc/irq", 1, "smp_affinity smp_affinity_list default_smp_affinity"},
+	{"/proc/net/snmp", 0, ""}, {"/proc/net/netstat", 0, ""}, {"/proc/net/stat/nf_conntrack", 0, ""}, {"/proc/mounts", 0, ""}, {"/proc/irq", 1, "smp_affinity smp_affinity_list default_smp_affinity effective_affinity_list affinity_hint node"},
 	{"/proc/modules", 0, ""}, {"/proc/version", 0, ""}, {"/proc/cgroups", 0, ""}, {"/proc/filesystems", 0, ""},
 }
 

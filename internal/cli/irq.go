@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/fact/irq"
+)
+
+func irqCommand(a *app) *cobra.Command {
+	var all bool
+	show := &cobra.Command{
+		Use: "show", Short: "Show which CPUs serve the interrupts of each device",
+		Long: `Shows for each device which CPUs serve its interrupts, and whether they are on the
+device's NUMA node; the CPUs of software queues (RPS, RFS, XPS); and which CPUs and
+interrupts irqbalance leaves out: by its configuration, or else isolated and nohz_full
+CPUs. Counts are since boot.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			h, err := a.host()
+			if err != nil {
+				return err
+			}
+			r := irq.Read(h)
+			if a.data() {
+				return a.result(r, nil)
+			}
+			irq.Print(a.screen, r, all)
+			return nil
+		},
+	}
+	show.Flags().BoolVar(&all, "all", false, "show all devices, not only the first 12 and those that are not ok")
+	return cliutil.Group("irq", "Show where interrupts are served", show)
+}
