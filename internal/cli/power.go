@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,12 @@ this machine has no source for is named in the last line, and has no column. Onl
 can read the power (RAPL).`,
 		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
 		Args:        cobra.NoArgs,
-		RunE:        func(c *cobra.Command, _ []string) error { return a.power(c.Context(), o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if o.follow && !c.Flags().Changed("count") {
+				o.count = math.MaxInt
+			}
+			return a.power(c.Context(), o)
+		},
 	}
 	f := c.Flags()
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "length of an interval, 100ms to 1h")
@@ -92,7 +98,7 @@ func (a *app) followPower(ctx context.Context, m *power.Monitor, o powerOptions)
 	defer a.screen.Unframe()
 	began := time.Now()
 	var last *power.Report
-	for i := 0; o.count == 1 || i < o.count; i++ {
+	for range o.count {
 		if m.Wait(ctx, o.interval) != nil {
 			break
 		}
