@@ -128,7 +128,7 @@ func TestBenchMemoryRefused(t *testing.T) {
 		{"--size huge", 2, "--size"},
 		{"--size 0", 2, "want at least 2 MiB"},
 		{"--rounds 0", 2, "--rounds"},
-		{"--rounds 1000000", 2, `--rounds "1000000": want 1 to 10000`},
+		{"--rounds 1000000", 2, `--rounds "1000000": want 1 to 10,000`},
 		{"--reads 10", 2, "--reads 10: "},
 		{"--cells 8k", 2, "4k, thp"},
 		{"--cells thp-remote", 1, "one node of memory"},

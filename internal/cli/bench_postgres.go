@@ -65,7 +65,7 @@ largest tables of foreman, candlepin and pulpcore.`,
 	cliutil.Reads(f, "clients", "1,4,16", func(words string) error {
 		for word := range strings.SplitSeq(words, ",") {
 			if n, err := strconv.Atoi(word); err != nil || n < 1 || n > postgres.MostClients {
-				return fmt.Errorf("want comma-separated numbers from 1 to %d", postgres.MostClients)
+				return errors.New(text.Sprintf("want comma-separated numbers from 1 to %d", postgres.MostClients))
 			}
 		}
 		return nil

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/testkit/calls"
 )
 
 // measuredRun is a result with the first line of its headline.
@@ -57,7 +57,7 @@ func TestRunHeadlines(t *testing.T) {
 			t.Errorf("no result of kind %s", kind)
 		}
 	}
-	calls := []string{"runs list"}
+	all := []string{"runs list"}
 	for i, m := range measuredRuns {
 		body, err := json.Marshal(m.body)
 		if err != nil {
@@ -67,7 +67,7 @@ func TestRunHeadlines(t *testing.T) {
 		if err := store.Put(r); err != nil {
 			t.Fatal(err)
 		}
-		calls = append(calls, "runs show "+r.ID)
+		all = append(all, "runs show "+r.ID)
 		if got := m.body.Headline().Lines[0]; got != m.first {
 			t.Errorf("%s: %q, want %q", m.kind, got, m.first)
 		}
@@ -76,11 +76,11 @@ func TestRunHeadlines(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			calls = append(calls, "runs compare "+r.ID+" "+r.ID)
+			all = append(all, "runs compare "+r.ID+" "+r.ID)
 		}
 	}
-	calls = append(calls, "runs prune --older-than 1d --yes")
-	for _, call := range calls {
+	all = append(all, "runs prune --older-than 1d --yes")
+	for _, call := range all {
 		args := append([]string{"--state-dir", state}, strings.Fields(call)...)
 		if strings.HasPrefix(call, "runs prune") { // it removes them once
 			args = append([]string{"--state-dir", filepath.Join(t.TempDir(), "none")}, strings.Fields(call)...)
@@ -97,14 +97,17 @@ func checkHeadline(t *testing.T, call string, args []string, folded bool) bool {
 	if !ok {
 		return false
 	}
-	var pipe strings.Builder
-	Main("test", args, &pipe, io.Discard)
+	var pipe, said strings.Builder
+	Main("test", args, &pipe, &said)
 	if !strings.HasPrefix(pipe.String(), strings.Join(h.Lines, "\n")+"\n") {
 		t.Errorf("%s: the output begins with %q, the headline is %q", call, firstLines(pipe.String(), len(h.Lines)), h.Lines)
 	}
 	checkFigures(t, call, h)
 	terminal := onTerminal(t, args, 80)
 	checkLines(t, call, terminal, folded)
+	for _, fault := range calls.Figures(terminal + said.String()) {
+		t.Errorf("%s: %s", call, fault)
+	}
 	if got, want := joined(terminal), joined(strings.Join(h.Lines, "\n")); !strings.HasPrefix(got, want) {
 		t.Errorf("%s: on a terminal the output begins with %q, the headline is %q", call, got[:min(len(got), len(want))], want)
 	}

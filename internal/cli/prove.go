@@ -71,7 +71,7 @@ information (PSI).`,
 	f.StringArrayVar(&o.LogConfig, "log-config", nil, "with --live: server configuration with the log format, as for fettle logs --config; repeatable")
 	f.StringVar(&o.TokenFile, "prometheus-token", "", "with --live: file with the bearer token for Prometheus")
 	f.StringVar(&o.Margin, "margin", "2%", "smallest effect that matters, in percent")
-	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "probability of a wrong verdict, 0 to 1")
+	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "probability of a wrong verdict, 0.001 to 0.2")
 	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "start no further run after this time, such as 30m; with --live: total time of all blocks")
 	f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a run (default the budget, at least a minute), and of --change-cmd and --undo-cmd (default 10m)")
 	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of four runs")

@@ -176,7 +176,7 @@ func Between[N number](f *pflag.FlagSet, name string, least, most, example N) {
 			return fmt.Errorf("want %s", formOf(f.Lookup(name).Value.Type(), err))
 		}
 		if n < least || n > most || n != n {
-			return fmt.Errorf("want %s to %s", show(least), show(most))
+			return fmt.Errorf("want %s to %s", forPeople(least), forPeople(most))
 		}
 		return nil
 	}, func(word string) string {
@@ -204,6 +204,14 @@ func parse[N number](word string) (n N, err error) {
 		*p, err = strconv.ParseFloat(word, 64)
 	}
 	return n, err
+}
+
+// forPeople formats a number or time of a message.
+func forPeople[N number](n N) string {
+	if d, ok := any(n).(time.Duration); ok {
+		return show(d)
+	}
+	return text.Sprintf("%v", n)
 }
 
 // show formats a number as the option accepts it: 24h instead of 24h0m0s.

@@ -3,6 +3,8 @@ package logformat
 import (
 	"fmt"
 	"strings"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // fit is a candidate that matches lines of a log, with its rating.
@@ -23,10 +25,19 @@ func (a fit) better(b fit) bool {
 	return a.strength > b.strength
 }
 
+// ofFirst describes some of the first lines with a verb: "90 of the first 100 lines are", "the only
+// line is".
+func ofFirst(n, lines int, one, many string) string {
+	if lines == 1 {
+		return "the only line" + one
+	}
+	return text.Sprintf("%d of the first %d lines", n, lines) + many
+}
+
 // chosen returns the format of a fit, with the reason for choosing it.
 func (a fit) chosen(lines int) *Format {
 	a.f.Name, a.f.Text = a.name, a.text
-	a.f.Why = fmt.Sprintf("matches %d of the first %d lines", a.read, lines)
+	a.f.Why = "matches " + ofFirst(a.read, lines, "", "")
 	if a.reason != "" {
 		a.f.Why += "; " + a.reason
 	}

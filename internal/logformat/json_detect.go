@@ -2,8 +2,9 @@ package logformat
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // detectJSON returns the format of JSON lines, or nil. At least the share least of lines must
@@ -28,9 +29,9 @@ func detectJSON(lines [][]byte, least float64, skipped int, units map[string]int
 	}
 	behind := ""
 	if skipped > 0 {
-		behind = fmt.Sprintf(" after %d skipped lines", skipped)
+		behind = " after " + text.Count(skipped, "skipped line")
 	}
-	f.Why = fmt.Sprintf("%d of the first %d lines%s are JSON objects", objects, len(lines), behind) + f.Why
+	f.Why = ofFirst(objects, len(lines), behind+" is a JSON object", behind+" are JSON objects") + f.Why
 	return f
 }
 

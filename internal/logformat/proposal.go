@@ -12,7 +12,7 @@ import (
 // and the status, and has placeholders for all other fields. It returns "" if it finds neither
 // a request nor a status, or if the format does not match the line.
 func proposal(line string) string {
-	n, known := 0, false
+	n, known, used := 0, false, map[string]bool{}
 	text := fieldOfLine().ReplaceAllStringFunc(line, func(word string) string {
 		open, bare, end := "", word, ""
 		if strings.ContainsAny(word[:1], `"[`) {
@@ -32,10 +32,11 @@ func proposal(line string) string {
 		if _, err := netip.ParseAddr(bare); err == nil {
 			name = "remote_addr"
 		}
-		if name == "" {
+		if used[name] || name == "" { // a name occurs once: the first of several numbers is the status
 			n++
 			name = fmt.Sprintf("value_%d", n)
 		}
+		used[name] = true
 		return open + "$" + name + end
 	})
 	text = "nginx:" + text

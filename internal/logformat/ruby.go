@@ -109,7 +109,7 @@ func detectLogger(lines [][]byte, units map[string]int64) *Format {
 			continue
 		}
 		if f := keyed(messages, units, &loggerPrefixes[i], times); f != nil {
-			f.Why = fmt.Sprintf("%d of the first %d lines begin with the prefix of %s", len(messages), len(lines), loggerPrefixes[i].name) + f.Why
+			f.Why = ofFirst(len(messages), len(lines), " begins", " begin") + " with the prefix of " + loggerPrefixes[i].name + f.Why
 			return f
 		}
 	}

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,20 @@ func TestClip(t *testing.T) {
 	} {
 		if got := Truncate(tt.text, tt.most); got != tt.want {
 			t.Errorf("%q in %d: %q, want %q", tt.text, tt.most, got, tt.want)
+		}
+	}
+}
+
+func TestSprintf(t *testing.T) {
+	for _, c := range []struct {
+		want, format string
+		arg          any
+	}{
+		{"12,345 of", "%d of", 12345}, {"-12,345", "%d", int64(-12345)}, {"1,000", "%v", uint64(1000)}, {"12,346", "%.0f", 12345.6}, {"-0.4", "%.1f", -0.4}, {"0", "%.0f", -0.4},
+		{" 12345", "%6d", 12345}, {"007", "%03d", 7}, {"3a", "%x", 58}, {"NaN", "%v", math.NaN()}, {"9223372036854775807", "%d", math.MaxInt64}, {"x", "%s", "x"}, {`%!s(int=3)`, "%s", 3},
+	} {
+		if got := Sprintf(c.format, c.arg); got != c.want {
+			t.Errorf("%s of %v: %q, want %q", c.format, c.arg, got, c.want)
 		}
 	}
 }

@@ -103,14 +103,22 @@ func FormatSeconds(s float64) string {
 	if s == 0 {
 		return "0 s"
 	}
+	return SecondsLike(s)(s)
+}
+
+// SecondsLike returns a function that formats times like FormatSeconds, all in the unit that
+// suits s seconds, such as the longest time of a column.
+func SecondsLike(s float64) func(float64) string {
+	seconds, name := 86400.0, "d"
 	// With three digits a time below the limit is below that of the next unit: 999.9 ms is 1 s.
 	for _, u := range []struct {
 		below, seconds float64
 		name           string
 	}{{999.5e-9, 1e-9, "ns"}, {999.5e-6, 1e-6, "us"}, {0.9995, 1e-3, "ms"}, {119.5, 1, "s"}, {7195, 60, "min"}, {172500, 3600, "h"}} {
 		if math.Abs(s) < u.below {
-			return Digits(s/u.seconds) + " " + u.name
+			seconds, name = u.seconds, u.name
+			break
 		}
 	}
-	return Digits(s/86400) + " d"
+	return func(s float64) string { return Digits(s/seconds) + " " + name }
 }

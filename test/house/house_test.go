@@ -38,9 +38,9 @@ const testSupport = 100
 
 // districts are the house, from the ground up.
 var districts = []district{
-	{path: "internal/unit", layer: 0, budget: budget{1, 700, 34}},
+	{path: "internal/unit", layer: 0, budget: budget{1, 710, 35}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 660, 25}},
-	{path: "internal/text", layer: 0, budget: budget{1, 360, 20}},
+	{path: "internal/text", layer: 0, budget: budget{1, 410, 22}},
 	{path: "internal/host", layer: 0, budget: budget{1, 8040, 101}},
 	{path: "internal/ui", layer: 0, budget: budget{2, 2680, 85}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},

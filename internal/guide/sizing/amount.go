@@ -11,14 +11,17 @@ import (
 // bytesOf maps units printed as binary sizes to bytes.
 var bytesOf = map[string]float64{"bytes": 1, "MiB": 1 << 20, "GiB": 1 << 30, "GB": 1e9}
 
-// Amount prints a value with its unit. Numbers other than sizes are printed in full, as they
-// are set; sizes in binary units.
+// Amount prints a value with its unit. Sizes are printed in binary units, other quantities
+// as unit.Digits does, and numbers without a unit with all digits, as they are set.
 func Amount(v any, of string) string {
 	if n, ok := asNumber(v); ok {
 		if factor, size := bytesOf[of]; size && (of != "bytes" || n >= 1<<20) {
 			return unit.Size(n * factor).Human()
 		}
-		return strings.TrimSpace(unit.Exact(n) + " " + of)
+		if of == "" {
+			return unit.Exact(n)
+		}
+		return unit.Digits(n) + " " + of
 	}
 	text := fmt.Sprint(v)
 	if b, ok := v.(bool); ok {

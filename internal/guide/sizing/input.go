@@ -45,18 +45,18 @@ func (e *InputError) Unwrap() error { return e.Err }
 
 // Bad returns an InputError.
 func Bad(input, format string, args ...any) error {
-	return &InputError{Input: input, Err: fmt.Errorf(format, args...)}
+	return &InputError{Input: input, Err: fmt.Errorf(format, text.Numbers(args)...)}
 }
 
 // Instead returns an InputError that suggests another value for the input.
 func Instead(input string, works any, format string, args ...any) error {
-	return &InputError{input, fmt.Errorf(format, args...), []string{fmt.Sprintf("--%s=%v", input, works)}}
+	return &InputError{input, fmt.Errorf(format, text.Numbers(args)...), []string{fmt.Sprintf("--%s=%v", input, works)}}
 }
 
 // OtherOptions returns an InputError that suggests options, --name=value, with which the call
 // works.
 func OtherOptions(input string, works []string, format string, args ...any) error {
-	return &InputError{input, fmt.Errorf(format, args...), works}
+	return &InputError{input, fmt.Errorf(format, text.Numbers(args)...), works}
 }
 
 // Because sets the reason for the range. Errors about values outside the range contain it.
@@ -79,11 +79,14 @@ func (e *valueError) Works() string { return e.works }
 
 // outside returns the error of a value outside of the range.
 func (in *Input) outside(value, is, bound, least, most any) error {
-	reason := ""
+	works, reason := fmt.Sprint(bound), ""
+	if n, ok := bound.(float64); ok {
+		works = unit.Exact(n)
+	}
 	if in.why != "" {
 		reason = " (" + in.why + ")"
 	}
-	return &valueError{fmt.Errorf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason), fmt.Sprint(bound)}
+	return &valueError{errors.New(text.Sprintf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason)), works}
 }
 
 // oneOf returns the error of a word that is not among the accepted ones.
@@ -161,7 +164,7 @@ func Count(to *int, name, doc string, least, most int) *Input {
 		case errors.Is(err, strconv.ErrRange), err == nil && n < least:
 			return in.outside(s, "less", least, least, most)
 		case err != nil:
-			return fmt.Errorf("%q is not a whole number such as 12000, 12,000 or 12k", s)
+			return fmt.Errorf("%q is not a whole number such as 12,000 or 12k", s)
 		}
 		*to = n
 		return nil
@@ -186,9 +189,9 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
 			return fmt.Errorf("%q is not a number", s)
 		case n < least:
-			return in.outside(s, "less", unit.Exact(least), unit.Exact(least), unit.Exact(most))
+			return in.outside(s, "less", least, least, most)
 		case n > most:
-			return in.outside(s, "more", unit.Exact(most), unit.Exact(least), unit.Exact(most))
+			return in.outside(s, "more", most, least, most)
 		}
 		*to = n
 		return nil

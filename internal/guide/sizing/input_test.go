@@ -55,7 +55,7 @@ func TestRange(t *testing.T) {
 	}{
 		{sizing.Count(&n, "n", "", 1, 9).Because("there are nine"), "10", "10 is more than 9: want 1 to 9 (there are nine)"},
 		{sizing.Count(&n, "n", "", 1, 9), "0", "0 is less than 1: want 1 to 9"},
-		{sizing.Number(&f, "n", "", 0.5, 2e7).Because("so"), "1e8", "1e8 is more than 20000000: want 0.5 to 20000000 (so)"},
+		{sizing.Number(&f, "n", "", 0.5, 2e7).Because("so"), "1e8", "1e8 is more than 20,000,000: want 0.5 to 20,000,000 (so)"},
 		{sizing.Count(&n, "n", "", 1, 9), " ", "empty value; omit the option"},
 		{sizing.Text(new(string), "n", "", nil), "", "empty value; omit the option"},
 		{sizing.FileText(new(string), "n", ""), "\n", "the file is empty"},

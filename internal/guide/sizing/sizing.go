@@ -26,9 +26,9 @@ package sizing
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -232,7 +232,7 @@ func (r *Result) Value(group, name string) *Value {
 
 // Note appends a sentence about something that no value covers.
 func (r *Result) Note(format string, args ...any) {
-	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+	r.Notes = append(r.Notes, text.Sprintf(format, args...))
 }
 
 // Artefact returns a file by its name, or nil.

@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Writer writes keys below a prefix, one after the other, and removes them. The keys belong to a
@@ -51,9 +52,9 @@ func (w *Writer) Check(p Page) error {
 	case strings.ContainsFunc(w.Prefix, func(r rune) bool { return r < 0x21 || r > 0x7e }):
 		return fmt.Errorf("prefix %q: want printable characters without spaces", w.Prefix)
 	case w.Writes < 1 || w.Writes > MostWrites:
-		return fmt.Errorf("--writes %d: want 1 to %d", w.Writes, MostWrites)
+		return errors.New(text.Sprintf("--writes %d: want 1 to %d", w.Writes, MostWrites))
 	case w.Value < 1 || w.Value > MostValue:
-		return fmt.Errorf("--value-size %d: want 1 to %d bytes", w.Value, MostValue)
+		return errors.New(text.Sprintf("--value-size %d: want 1 to %d bytes", w.Value, MostValue))
 	}
 	for _, f := range foreign {
 		if w.Prefix == f || strings.HasPrefix(w.Prefix, f+"/") {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
@@ -86,9 +87,14 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 	fmt.Fprintln(s.Out)
 	g := ui.Grid{Columns: []ui.Column{{Head: "cell"}, {Head: "random read", Right: true}, {Head: "spread", Right: true}, {Head: "touch of a GiB", Right: true}, {Head: "spread", Right: true},
 		{Head: "page faults", Right: true, Optional: true}, {Head: "in such pages", Right: true, Optional: true}}}
+	longest := 0.0
 	for _, c := range b.Cells {
-		g.Rows = append(g.Rows, []string{c.Cell, fmt.Sprintf("%.0f ns", c.Random), text.Percent(c.RandomSpread), fmt.Sprintf("%.3f s", c.Touch), text.Percent(c.TouchSpread),
-			fmt.Sprintf("%.0f", c.Faults), text.Percent(c.Huge)})
+		longest = max(longest, c.Touch)
+	}
+	touch := unit.SecondsLike(longest) // one unit a column
+	for _, c := range b.Cells {
+		g.Rows = append(g.Rows, []string{c.Cell, unit.Digits(math.Round(c.Random)) + " ns", text.Percent(c.RandomSpread), touch(c.Touch), text.Percent(c.TouchSpread),
+			unit.Digits(math.Round(c.Faults)), text.Percent(c.Huge)})
 	}
 	g.Write(s)
 	if len(b.Comparisons) > 0 {
@@ -102,14 +108,14 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 	fmt.Fprintln(s.Out)
 	g = ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
+		g.Rows = append(g.Rows, []string{name, text.Sprintf(format, args...)})
 	}
 	row("measured", "%d rounds of %s, %d random reads each; CPU time, medians", b.Rounds, unit.Size(b.SizeBytes).Human(), b.Reads)
 	for _, l := range b.Left {
 		row("not measured", "%s: %s", l.Cell, l.Why)
 	}
 	if r.ID != "" {
-		row("evidence", "run %s, seed %d", r.ID, b.Seed)
+		row("evidence", "run %s, seed %s", r.ID, fmt.Sprint(b.Seed))
 	}
 	g.Write(s)
 	s.Say("this measures memory alone; PostgreSQL and Redis recommend turning transparent huge pages off in any case")

@@ -92,9 +92,9 @@ func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	}
 	switch {
 	case p.Rounds < 1 || p.Rounds > mostRounds:
-		return nil, fmt.Errorf("--rounds %d: %w: want 1 to %d", p.Rounds, ErrAsked, mostRounds)
+		return nil, fmt.Errorf("--rounds %d: %w: want 1 to %s", p.Rounds, ErrAsked, unit.Digits(mostRounds))
 	case p.Reads < 1000 || p.Reads > mostReads:
-		return nil, fmt.Errorf("--reads %d: %w: want 1000 to %d", p.Reads, ErrAsked, mostReads)
+		return nil, fmt.Errorf("--reads %d: %w: want 1,000 to %s", p.Reads, ErrAsked, unit.Digits(mostReads))
 	case p.Bytes < 0 || p.Bytes%huge != 0:
 		return nil, fmt.Errorf("--size of %d bytes: %w: want a multiple of 2 MiB", p.Bytes, ErrAsked)
 	}

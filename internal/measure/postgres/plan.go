@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -93,11 +94,11 @@ func (a Asked) Check() error {
 	case a.Step < time.Second || a.Step > time.Hour:
 		return fmt.Errorf("--step %v: want 1s to 1h", a.Step)
 	case a.Scale < 0 || a.Scale > MostScale:
-		return fmt.Errorf("--scale %d: want 1 to %d", a.Scale, MostScale)
+		return errors.New(text.Sprintf("--scale %d: want 1 to %d", a.Scale, MostScale))
 	}
 	for _, c := range a.Clients {
 		if c < 1 || c > MostClients {
-			return fmt.Errorf("--clients %d: want 1 to %d", c, MostClients)
+			return errors.New(text.Sprintf("--clients %d: want 1 to %d", c, MostClients))
 		}
 	}
 	return nil

@@ -86,7 +86,7 @@ func readDuration(text string) (any, error) {
 		return nil, fmt.Errorf("%q is not a HAProxy time; want one such as 5000, 30s or 1m", text)
 	}
 	if float64(n)*factor > math.MaxInt32/1000.0 {
-		return nil, fmt.Errorf("%q is above HAProxy's maximum of 2147483647 ms (24.8 days)", text)
+		return nil, fmt.Errorf("%q is above HAProxy's maximum of 2,147,483,647 ms (24.8 days)", text)
 	}
 	return float64(n) * factor, nil
 }

@@ -148,8 +148,8 @@ const (
 	unreadable = "lines that cannot be read"
 	noPath     = "without a path that can be sent again"
 	tooLate    = "after the end of --for"
-	tooMany    = "beyond the limit of 5000000 requests"
-	tooManyURL = "beyond the limit of 100000 URLs"
+	tooMany    = "beyond the limit of 5,000,000 requests"
+	tooManyURL = "beyond the limit of 100,000 URLs"
 )
 
 // take returns the entry of a request. It returns false if the request is omitted.

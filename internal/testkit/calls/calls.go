@@ -84,6 +84,7 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 				return
 			}
 			p.refused(t, c, true, append(slices.Clip(base), "--"+f.Name+"=!")...)
+			p.refused(t, c, false, append(slices.Clip(base), "--"+f.Name+"=-1")...)
 		})
 	}
 }
@@ -99,6 +100,9 @@ func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...stri
 	}
 	code, _, said := p.run(args)
 	call := Printed(p.Name, said)
+	for _, fault := range Figures(said) {
+		t.Errorf("%s %s: %s", p.Name, strings.Join(args, " "), fault)
+	}
 	if code != ui.Usage || call == nil {
 		t.Errorf("%s %s: exit code %d and no call: %s", p.Name, strings.Join(args, " "), code, said)
 		return

@@ -25,7 +25,7 @@ var figureFaults = []struct {
 	{"too many digits", regexp.MustCompile(`(?:^|[ (])-?((?:\d[\d,]{2,}\.\d+|\d{2}\.\d{2,}|[1-9]\.\d{3,}|0\.0*[1-9]\d{3,})) ?` + units + `(?:$|[ ,;:)])`)},
 	{"plural of one", regexp.MustCompile(`(?:^|[ (])(1 (?:\w+[- ])?(?:lines|requests|[a-z]*CPUs|cores|threads|workers|processes|files|bytes|values|settings|rules|findings|hosts|nodes|pods|connections|clients|runs|rounds|items|groups|problems|warnings|seconds|minutes|hours|days|times|pages|messages|tasks|disks|places|reports|steps|cells|samples|blocks|names|profiles|others|errors|servers|ports|jobs|members|keys|entries|rows|figures|addresses|classes|machines|interpreters))(?:$|[ ,;:).])`)},
 	{"singular of several", regexp.MustCompile(`(?:^|[ (])((?:0|[2-9]|\d[\d,.]*\d) (?:line|request|CPU|core|thread|worker|process|file|byte|value|setting|rule|finding|host|node|pod|connection|client|run|round|item|group|problem|warning|second|minute|hour|day|page|message|task|disk|place|report|step|cell|sample|block|profile|error|server|port|job|member|key|entry|row|figure|address|machine))(?:$|[,;:).]| (?:of|with|in|is|are|and|that|which|to|would|for|could)\b)`)},
-	{"a unit without a number", regexp.MustCompile(`(?:[-:,;(]|limit|wanted|least|most|about|of) +((?:[KMGT]iB|%)(?:/s)?)(?:$|[ ,;:)])`)},
+	{"a unit without a number", regexp.MustCompile(`(?:[-:;(]|limit|wanted|least|most|about|of) +((?:[KMGT]iB|%)(?:/s)?)(?:$|[ ,;:)])`)},
 }
 
 // Figures returns the badly written numbers in an output for people: five or more digits without

@@ -2,7 +2,6 @@ package openshift
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 	"net/netip"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/guide/sizing/server"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -45,13 +45,13 @@ func (p *plan) addresses() error {
 	// cannot grow.
 	wanted := p.userPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
-	why := fmt.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
+	why := text.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
 	if p.userPods == p.maxPods {
 		// The source's own example (9.1): 500 user pods need a /22.
-		why = fmt.Sprintf("%d pods, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+		why = text.Sprintf("%d pods, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
 	}
 	if p.maxPods > p.podsPerNode {
-		why += fmt.Sprintf("; today's nodes take %d, and a node with more cores may be added", p.podsPerNode)
+		why += text.Sprintf("; today's nodes take %d, and a node with more cores may be added", p.podsPerNode)
 	}
 	longest := prefixFor(wanted, reserved)
 	if p.hostPrefix == 0 {
@@ -64,12 +64,12 @@ func (p *plan) addresses() error {
 		return err
 	}
 	most, each := subnets(p.w.ClusterCIDR, p.hostPrefix, reserved)
-	p.Add(sizing.Value{Group: "network", Name: "cluster_cidr", Value: p.w.ClusterCIDR.String(), Why: fmt.Sprintf("%d nodes; it cannot be changed after the installation", p.nodes), Sources: sources})
+	p.Add(sizing.Value{Group: "network", Name: "cluster_cidr", Value: p.w.ClusterCIDR.String(), Why: text.Sprintf("%d nodes; it cannot be changed after the installation", p.nodes), Sources: sources})
 	p.Add(sizing.Value{Group: "network", Name: "host_prefix", Value: p.hostPrefix, Why: why, Sources: node.Sources})
-	p.Add(sizing.Value{Group: "network", Name: "nodes_max", Value: most, Unit: "nodes", Why: fmt.Sprintf("2^(%d - %d) parts of the cluster network", p.hostPrefix, p.w.ClusterCIDR.Bits())})
-	p.Add(sizing.Value{Group: "network", Name: "addresses_per_node", Value: each, Unit: "addresses", Why: fmt.Sprintf("2^(32 - %d) - %d", p.hostPrefix, reserved)})
-	p.Max(sizing.Limit{Name: "nodes of the cluster network", Maximum: most, Wanted: float64(p.nodes), Why: p.w.ClusterCIDR.String() + fmt.Sprintf(", host prefix %d", p.hostPrefix), Sources: sources})
-	p.Max(sizing.Limit{Name: "addresses on a node", Maximum: each, Wanted: float64(wanted), Why: fmt.Sprintf("host prefix %d", p.hostPrefix), Sources: node.Sources})
+	p.Add(sizing.Value{Group: "network", Name: "nodes_max", Value: most, Unit: "nodes", Why: text.Sprintf("2^(%d - %d) parts of the cluster network", p.hostPrefix, p.w.ClusterCIDR.Bits())})
+	p.Add(sizing.Value{Group: "network", Name: "addresses_per_node", Value: each, Unit: "addresses", Why: text.Sprintf("2^(32 - %d) - %d", p.hostPrefix, reserved)})
+	p.Max(sizing.Limit{Name: "nodes of the cluster network", Maximum: most, Wanted: float64(p.nodes), Why: p.w.ClusterCIDR.String() + text.Sprintf(", host prefix %d", p.hostPrefix), Sources: sources})
+	p.Max(sizing.Limit{Name: "addresses on a node", Maximum: each, Wanted: float64(wanted), Why: text.Sprintf("host prefix %d", p.hostPrefix), Sources: node.Sources})
 	return p.otherNetworks()
 }
 

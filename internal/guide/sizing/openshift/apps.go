@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -87,7 +88,7 @@ func (p *plan) readApps() error {
 func (a *applications) add(app application) error {
 	n := float64(app.quantity)
 	if a.pods += app.quantity; a.pods > mostPods {
-		return &lineError{app.line, fmt.Sprintf("application %q raises the number of pods above %d", app.name, mostPods)}
+		return &lineError{app.line, text.Sprintf("application %q raises the number of pods above %d", app.name, mostPods)}
 	}
 	a.cores += n * app.cpu
 	a.memory += n * app.memory
@@ -137,7 +138,7 @@ func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory 
 // the source's node types for comparison.
 func (p *plan) appNodes() ([]need, error) {
 	c, reserved := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
-	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: fmt.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: text.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
 	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%s GiB, less what the node reserves%s", unit.Digits(p.w.nodeGiB()), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
 		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %d cores and %s GiB has no room for pods", p.w.NodeCores, unit.Digits(p.w.nodeGiB()))
@@ -179,7 +180,7 @@ func (p *plan) nodeTypes() {
 		byCores, byMemory := a.nodes(c, p.w.Overcommit)
 		v := sizing.Value{
 			Group: "node types", Name: key, Value: max(byCores, byMemory), Unit: "nodes", Sources: e.Sources,
-			Why: fmt.Sprintf("of %s cores and %s GiB: %d for the cores, %d for the memory, with what each reserves", unit.Digits(cores), unit.Digits(ram), byCores, byMemory),
+			Why: text.Sprintf("of %s cores and %s GiB: %d for the cores, %d for the memory, with what each reserves", unit.Digits(cores), unit.Digits(ram), byCores, byMemory),
 		}
 		// The source's own numbers apply to its own example only.
 		if sizing.Round(a.cores) == 550 && sizing.GB(a.memory) == 450 {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -36,7 +37,7 @@ func (p *plan) ingress() error {
 		// The rate of the network device of the router's node.
 		pages := p.w.Rate * 1e9 / 8 / float64(p.w.PageSize)
 		bound := "its requests"
-		p.Add(sizing.Value{Group: "routers", Name: "pages_of_link", Value: math.Floor(pages), Unit: "1/s", Why: fmt.Sprintf("%s Gbit/s in pages of %d bytes, without headers", unit.Digits(p.w.Rate), uint64(p.w.PageSize)), Sources: bounds.Sources})
+		p.Add(sizing.Value{Group: "routers", Name: "pages_of_link", Value: math.Floor(pages), Unit: "1/s", Why: text.Sprintf("%s Gbit/s in pages of %d bytes, without headers", unit.Digits(p.w.Rate), uint64(p.w.PageSize)), Sources: bounds.Sources})
 		if pages < each {
 			each, bound = pages, "the network device"
 			p.Note("the network device of a router's node is full before the router is: %.0f pages/s", math.Floor(pages))
@@ -45,16 +46,16 @@ func (p *plan) ingress() error {
 			p.Note("the routers were measured with pages of 1 kB: the cost of larger ones, apart from the network, is unknown")
 		}
 		if n := sizing.Ceil(p.w.RequestRate, each); n > p.routers {
-			p.routers, why = n, fmt.Sprintf("%s requests/s, %.0f by each, bounded by %s", unit.Digits(p.w.RequestRate), math.Floor(each), bound)
+			p.routers, why = n, text.Sprintf("%s requests/s, %.0f by each, bounded by %s", unit.Digits(p.w.RequestRate), math.Floor(each), bound)
 		}
 	}
 	if p.w.RouteApps > 0 {
 		few, many := bounds.Number(p.w.RouteAppsKind+"_apps_min", "value"), bounds.Number(p.w.RouteAppsKind+"_apps_max", "value")
 		n := sizing.Ceil(float64(p.w.RouteApps), many)
 		if n > p.routers {
-			p.routers, why = n, fmt.Sprintf("%d %s applications, %s for each at most", p.w.RouteApps, p.w.RouteAppsKind, unit.Digits(many))
+			p.routers, why = n, text.Sprintf("%d %s applications, %s for each at most", p.w.RouteApps, p.w.RouteAppsKind, unit.Digits(many))
 		}
-		p.Add(sizing.Value{Group: "routers", Name: "for_applications", Value: n, Unit: "routers", Why: fmt.Sprintf("%d %s applications, %s to %s for each router", p.w.RouteApps, p.w.RouteAppsKind, unit.Digits(few), unit.Digits(many)), Sources: bounds.Sources,
+		p.Add(sizing.Value{Group: "routers", Name: "for_applications", Value: n, Unit: "routers", Why: text.Sprintf("%d %s applications, %s to %s for each router", p.w.RouteApps, p.w.RouteAppsKind, unit.Digits(few), unit.Digits(many)), Sources: bounds.Sources,
 			Also: []sizing.Figure{{Value: sizing.Ceil(float64(p.w.RouteApps), few), Unit: "routers", What: "with the smaller number for each"}}})
 		p.Max(sizing.Limit{Name: "applications of one set of routers", Maximum: many * leastRouters, Wanted: float64(p.w.RouteApps), Why: p.w.RouteAppsKind + ", two routers", Sources: bounds.Sources})
 	}
@@ -62,9 +63,9 @@ func (p *plan) ingress() error {
 	shard, reason := false, "one set of routers suffices"
 	switch maximum := p.maximum("routes"); {
 	case p.routers > p.infra:
-		shard, reason = true, fmt.Sprintf("%d routers on %d infrastructure nodes: shards have nodes of their own", p.routers, p.infra)
+		shard, reason = true, text.Sprintf("%d routers on %d infrastructure nodes: shards have nodes of their own", p.routers, p.infra)
 	case maximum > 0 && float64(routes) > maximum:
-		shard, reason = true, fmt.Sprintf("%d routes, and two routers were tested with %s", routes, unit.Digits(maximum))
+		shard, reason = true, text.Sprintf("%d routes, and two routers were tested with %s", routes, unit.Digits(maximum))
 	}
 	p.Add(sizing.Value{Group: "routers", Name: "shard", Value: shard, Why: reason, Sources: bounds.Sources})
 	if p.routers > leastRouters || shard {

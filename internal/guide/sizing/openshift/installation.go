@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/guide/sizing/server"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -70,8 +71,8 @@ func (p *plan) installation() error {
 			Do: add, Command: "oc scale -n openshift-machine-api --replicas=N machineset/NAME",
 			Check: "oc get nodes: each is Ready before the next are added",
 		},
-		sizing.Step{Do: fmt.Sprintf("Label the %d infrastructure nodes", p.infra), Command: `oc label node NODE node-role.kubernetes.io/infra=`},
-		sizing.Step{Do: fmt.Sprintf("For OpenShift Container Storage: add %d nodes with NVMe drives, label them", p.storageNodes), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
+		sizing.Step{Do: internaltext.Sprintf("Label the %d infrastructure nodes", p.infra), Command: `oc label node NODE node-role.kubernetes.io/infra=`},
+		sizing.Step{Do: internaltext.Sprintf("For OpenShift Container Storage: add %d nodes with NVMe drives, label them", p.storageNodes), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
 		sizing.Step{Do: "Enable the replacement of broken machines", Command: "oc apply -f healthcheck.yml", Check: "oc get machinehealthcheck -n openshift-machine-api"},
 	)
 	p.Steps = append(install, p.Steps...)

@@ -101,14 +101,14 @@ func (p *plan) workerNodes() error {
 	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
 		p.userPods = sizing.Ceil(float64(p.pods), float64(p.w.Nodes))
 		p.podsPerNode = p.userPods + p.systemPods
-		why = fmt.Sprintf("%s on %s are %d on each, and %d of the system", text.Count(p.pods, "pod"), text.Count(p.w.Nodes, "node"), p.userPods, p.systemPods)
+		why = text.Sprintf("%s on %s are %d on each, and %d of the system", text.Count(p.pods, "pod"), text.Count(p.w.Nodes, "node"), p.userPods, p.systemPods)
 	}
 	p.maxPods = p.podsPerNode
 	if p.w.PodsPerCore > p.maxPods {
 		return sizing.Instead("pods-per-core", p.maxPods, "%d exceeds maxPods (%d), which is the upper limit", p.w.PodsPerCore, p.maxPods)
 	}
 	if byCores := p.w.PodsPerCore * p.w.NodeCores; byCores > 0 && byCores < p.podsPerNode {
-		why = fmt.Sprintf("%d for each of %s, less than the %d of maxPods", p.w.PodsPerCore, text.Count(p.w.NodeCores, "core"), p.podsPerNode)
+		why = text.Sprintf("%d for each of %s, less than the %d of maxPods", p.w.PodsPerCore, text.Count(p.w.NodeCores, "core"), p.podsPerNode)
 		p.podsPerNode = byCores
 	}
 	if p.podsPerNode <= p.systemPods {
@@ -125,9 +125,9 @@ func (p *plan) workerNodes() error {
 			Group: "nodes", Name: "for_pods", Value: byFormula, Unit: "nodes",
 			Why:     quotient(p.pods, p.podsPerNode),
 			Sources: inSection(p.Table("openshift-maximums"), "9.3"),
-			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: fmt.Sprintf("if %d of the %d are the system's pods, which the formula overlooks", p.systemPods, p.podsPerNode)}},
+			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: text.Sprintf("if %d of the %d are the system's pods, which the formula overlooks", p.systemPods, p.podsPerNode)}},
 		})
-		needs = append(needs, need{real, fmt.Sprintf("%s, %d on a node in addition to %d of the system", text.Count(p.pods, "pod"), p.podsPerNode-p.systemPods, p.systemPods)})
+		needs = append(needs, need{real, text.Sprintf("%s, %d on a node in addition to %d of the system", text.Count(p.pods, "pod"), p.podsPerNode-p.systemPods, p.systemPods)})
 	}
 	byApps, err := p.appNodes()
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *plan) workerNodes() error {
 		p.workers, why = p.w.Nodes, "as requested"
 		if len(needs) > 1 {
 			most = slices.MaxFunc(needs[1:], func(a, b need) int { return a.nodes - b.nodes })
-			why = fmt.Sprintf("as requested; %d would suffice for %s", most.nodes, most.why)
+			why = text.Sprintf("as requested; %d would suffice for %s", most.nodes, most.why)
 		}
 		if p.workers < needs[0].nodes {
 			why += "; a new cluster has two routers, and the second one waits for the infrastructure nodes"
@@ -154,8 +154,8 @@ func (p *plan) workerNodes() error {
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
 	if p.pods > 0 {
-		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: fmt.Sprintf("with %d of the system", p.systemPods), Sources: node.Sources})
-		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: fmt.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
+		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: text.Sprintf("with %d of the system", p.systemPods), Sources: node.Sources})
+		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: text.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
 		p.shares()
 	}
 	return nil
@@ -241,7 +241,7 @@ func (p *plan) otherNodes() error {
 		p.Add(sizing.Value{Group: "infrastructure", Name: "ram", Value: e.Number(key, "ram"), Unit: "GiB", Why: why, Sources: e.Sources})
 	}
 	p.nodes = p.workers + controlPlane + p.infra
-	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: fmt.Sprintf("%s, %d of the control plane, %d of the infrastructure", text.Count(p.workers, "worker"), controlPlane, p.infra)})
+	p.Add(sizing.Value{Group: "nodes", Name: "all", Value: p.nodes, Unit: "nodes", Why: text.Sprintf("%s, %d of the control plane, %d of the infrastructure", text.Count(p.workers, "worker"), controlPlane, p.infra)})
 	return nil
 }
 

@@ -97,7 +97,7 @@ const (
 	aboutNodes   = aboutPods
 	aboutObjects = "etcd has 8 GiB for all objects, and an object takes about a kilobyte"
 	aboutRate    = "twice the fastest Ethernet port"
-	aboutMTU     = "every IPv4 host accepts packets of 576 bytes, and 65535 is the longest"
+	aboutMTU     = "every IPv4 host accepts packets of 576 bytes, and 65,535 is the longest"
 	aboutMemory  = "x86-64 addresses 64 TiB"
 )
 
@@ -137,7 +137,7 @@ func New() *Request {
 		sizing.Text(&w.Prometheus, "prometheus", "address of a running Prometheus to size by, such as http://localhost:9090 (timeout 30 s)", nil),
 		sizing.FileText(&w.PrometheusToken, "prometheus-token", "file with the bearer token for --prometheus"),
 		sizing.Text(&w.StorageClass, "storage-class", "storage class of the volumes of monitoring", objectName),
-		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e8).Because("a router serves up to 53295"),
+		sizing.Number(&w.RequestRate, "request-rate", "requests a second through the routers", 0.001, 1e8).Because("a router serves up to 53,295"),
 		sizing.Word(&w.Route, "route", "TLS termination of the routes", "none", "edge", "passthrough", "re-encrypt"),
 		sizing.Truth(&w.Close, "close", "clients close the connection after each request"),
 		sizing.Truth(&w.HostNetwork, "host-network", "routers use the machine's network instead of a load balancer service"),

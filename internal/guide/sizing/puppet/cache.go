@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // cache decides whether a cache in front of the server is worthwhile. With static catalogs it
@@ -20,7 +21,7 @@ func (p *plan) cache() error {
 	if count > 0 {
 		rate = 100 * float64(hits) / float64(count)
 	}
-	figures := fmt.Sprintf("%s%s: %d requests, %.1f %% of all time; a cache of %d s would have answered at least %d of them (%.0f %%)", strings.Join(names, " and "), beside, count, share, p.Seconds, hits, rate)
+	figures := internaltext.Sprintf("%s%s: %d requests, %.1f %% of all time; a cache of %d s would have answered at least %d of them (%.0f %%)", strings.Join(names, " and "), beside, count, share, p.Seconds, hits, rate)
 	verdict := func(v, why string) {
 		p.add("cache", "verdict", v, "", figures+why, cachingInApache(), termination())
 	}
@@ -34,7 +35,7 @@ func (p *plan) cache() error {
 	}
 	switch {
 	case (share < p.figure("share percent") || rate < p.figure("hits percent")) && !p.forced("cache"):
-		verdict("not worthwhile", fmt.Sprintf("; with less than %.0f %% of the time, or answers for less than %.0f %% of the requests, it is not worth the risk that agents get stale answers", p.figure("share percent"), p.figure("hits percent")))
+		verdict("not worthwhile", internaltext.Sprintf("; with less than %.0f %% of the time, or answers for less than %.0f %% of the requests, it is not worth the risk that agents get stale answers", p.figure("share percent"), p.figure("hits percent")))
 	case s.Version == "":
 		verdict("worthwhile", "; no Puppet Server found to write files for")
 	case s.Enterprise:

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Names of the files on the machine: the script that empties the cache, and the files of the
@@ -94,7 +95,7 @@ func (p *plan) frontEnd(name string) {
 	if f.version == "" {
 		p.Note("%s is not installed on this machine; install it first and check the paths", f.name)
 	}
-	p.add("cache", "front_end", strings.TrimSpace(f.name+" "+f.version), "", fmt.Sprintf("one request from the cache took about %.0f us of CPU with nginx and %.0f with Apache httpd, where the server took milliseconds (P23)", p.figure("nginx us"), p.figure("apache us")), rule.Cite("fettle", "measured with Puppet Server 7.9.5"))
+	p.add("cache", "front_end", strings.TrimSpace(f.name+" "+f.version), "", text.Sprintf("one request from the cache took about %.0f us of CPU with nginx and %.0f with Apache httpd, where the server took milliseconds (P23)", p.figure("nginx us"), p.figure("apache us")), rule.Cite("fettle", "measured with Puppet Server 7.9.5"))
 	p.add("cache", "seconds", p.Seconds, "s", "agents may miss a changed file for this long, unless each deployment empties the cache; the cited article uses 300", cachingInApache())
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: f.file, What: "the web server in front: TLS, certificates, cache", Checked: f.checked, Content: fill(f.template, f)},

@@ -21,19 +21,19 @@ func (p *plan) interpreters() error {
 	most := max(1, p.CPUs-1)
 	busy := p.figure("busy percent") / 100
 	want := max(1, sizing.Ceil(work, busy))
-	why := fmt.Sprintf("%.2f requests in progress in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
+	why := text.Sprintf("%.2f requests in progress in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
 	if want > most {
 		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %d interpreters: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, most)
-		want, why = most, why+fmt.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
+		want, why = most, why+text.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
 	}
 	// The server keeps its interpreters if the CPUs suffice, because the log may be from a quiet
 	// time.
 	if has := p.Server.Interpreters; min(has, most) > want {
 		had := "as configured now"
 		if has > most {
-			had = fmt.Sprintf("of the %d that are configured %s serve %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
+			had = text.Sprintf("of the %d that are configured %s serve %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
 		}
-		want, why = min(has, most), fmt.Sprintf("%s; %s, though %d would suffice", had, why, max(1, sizing.Ceil(work, busy)))
+		want, why = min(has, most), text.Sprintf("%s; %s, though %d would suffice", had, why, max(1, sizing.Ceil(work, busy)))
 	}
 	heapEach, codeEach, codeMost := p.figure("heap each"), p.figure("code cache each"), p.figure("code cache most")
 	memory := func(n int) (heap, code, all float64) {
@@ -51,7 +51,7 @@ func (p *plan) interpreters() error {
 	}
 	if fit < want {
 		p.Note("%s holds %d interpreters, and %d are needed: add memory, or a compiler", size(float64(p.RAM)), fit, want)
-		why += fmt.Sprintf("; %s holds %d", size(float64(p.RAM)), fit)
+		why += text.Sprintf("; %s holds %d", size(float64(p.RAM)), fit)
 	}
 	// The server keeps a larger heap and code cache if the memory suffices.
 	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", size(heapEach), text.Count(fit, "interpreter"))

@@ -155,7 +155,7 @@ func TestAdvice(t *testing.T) {
 		t.Error(why)
 	}
 	// The verdict "not worthwhile" has the figures.
-	if why := r.Value("cache", "verdict").Why; !strings.Contains(why, "285765 requests, 4.0 % of all time") {
+	if why := r.Value("cache", "verdict").Why; !strings.Contains(why, "285,765 requests, 4.0 % of all time") {
 		t.Error(why)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -204,7 +205,7 @@ func termination() rule.Source {
 // summary adds the figures of the log by indirector, longest total time first.
 func (p *plan) summary() {
 	l := p.log
-	p.add("log", "requests", l.Count, "", fmt.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", unit.FormatSeconds(l.SpanSeconds), l.names(), unit.FormatSeconds(l.Seconds), l.Nodes))
+	p.add("log", "requests", l.Count, "", text.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", unit.FormatSeconds(l.SpanSeconds), l.names(), unit.FormatSeconds(l.Seconds), l.Nodes))
 	for _, name := range l.byTime() {
 		s := l.Of[name]
 		p.add("log", name, s.Count, "", fmt.Sprintf("%s, %.1f %% of the time; %s each", unit.FormatSeconds(s.Seconds), 100*l.share(name), unit.FormatSeconds(s.Seconds/float64(s.Count))))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -31,7 +32,7 @@ func (p *plan) staticCatalogs() error {
 		verdict("in place", "the server can tell the version of its code (P01); "+figures)
 		return nil
 	case !pays && !p.forced("static"):
-		verdict("not worthwhile", fmt.Sprintf("%s; from %.0f %% of the time, or %.0f for each catalog, they are", figures, p.figure("share percent"), p.figure("each catalog")))
+		verdict("not worthwhile", text.Sprintf("%s; from %.0f %% of the time, or %.0f for each catalog, they are", figures, p.figure("share percent"), p.figure("each catalog")))
 		return nil
 	case p.Server.Enterprise:
 		verdict("by Code Manager", figures+"; Puppet Enterprise versions its code itself where Code Manager deploys it: turn that on")

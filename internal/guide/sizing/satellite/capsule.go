@@ -148,7 +148,7 @@ func (p *plan) downloads() {
 		}
 		return
 	}
-	p.r.Max(sizing.Limit{Name: "downloads at once from the Satellite", Maximum: most, Wanted: float64(p.Downloads), Why: fmt.Sprintf("a Satellite of %.0f CPUs and %.0f GiB failed above", cpus, gib), Sources: []rule.Source{guide("5.9.1")}})
+	p.r.Max(sizing.Limit{Name: "downloads at once from the Satellite", Maximum: most, Wanted: float64(p.Downloads), Why: internaltext.Sprintf("a Satellite of %.0f CPUs and %.0f GiB failed above", cpus, gib), Sources: []rule.Source{guide("5.9.1")}})
 	if float64(p.Downloads) > most {
 		p.r.Note("%d hosts that download at once need a Capsule (S63): a Satellite of %.0f CPUs and %.0f GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", p.Downloads, cpus, gib, most, p.Downloads)
 	}
@@ -177,9 +177,9 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	switch {
 	case take == keys[0]:
 	case float64(max(job, c.Hosts)) > e.Number(keys[0], "rex_max"):
-		why = fmt.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts need 8 CPUs and 24 GiB", max(job, c.Hosts))
+		why = internaltext.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts need 8 CPUs and 24 GiB", max(job, c.Hosts))
 	default:
-		why = fmt.Sprintf("%d downloads at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", c.Downloads, e.Number(keys[0], "downloads_max"))
+		why = internaltext.Sprintf("%d downloads at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", c.Downloads, e.Number(keys[0], "downloads_max"))
 	}
 	group := "capsule " + c.Name
 	also := []sizing.Figure{}

@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -64,17 +65,17 @@ func (p *plan) frontEnd() error {
 		return sizing.Instead("ram", p.ram, "%s does not hold %d Puma workers in addition to PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, least)
 	}
 	gaveUp := p.moreBuffers(least, most)
-	why := fmt.Sprintf("the most that the Tuning Guide has for %d CPUs and that connections and memory hold", p.cpus)
+	why := internaltext.Sprintf("the most that the Tuning Guide has for %d CPUs and that connections and memory hold", p.cpus)
 	if p.Content == "heavy" {
-		why = fmt.Sprintf("the fewest recommended for %d CPUs and %s: Pulp and PostgreSQL get the rest", p.cpus, p.ram)
+		why = internaltext.Sprintf("the fewest recommended for %d CPUs and %s: Pulp and PostgreSQL get the rest", p.cpus, p.ram)
 	}
 	if gaveUp > 0 {
-		why += fmt.Sprintf("; %d fewer, to give PostgreSQL their memory: its optimum begins at 2 GiB, and on 4 CPUs 4 workers were faster than 6 (S14)", gaveUp)
+		why += internaltext.Sprintf("; %d fewer, to give PostgreSQL their memory: its optimum begins at 2 GiB, and on 4 CPUs 4 workers were faster than 6 (S14)", gaveUp)
 	}
 	p.r.Add(sizing.Value{
 		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: []rule.Source{guide("5.2.2"), guide("5.2.4")},
 		Also: []sizing.Figure{
-			{Value: auto, What: fmt.Sprintf("by the installer's formula, min(%d x 1.5, %d - 1.5)", p.cpus, p.ram/unit.GiB)},
+			{Value: auto, What: internaltext.Sprintf("by the installer's formula, min(%d x 1.5, %d - 1.5)", p.cpus, p.ram/unit.GiB)},
 			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: fmt.Sprintf("by the Tuning Guide's table for %d CPUs (%s)", p.cpus, row)},
 		},
 	})
@@ -84,12 +85,12 @@ func (p *plan) frontEnd() error {
 	case p.Content == "heavy":
 		threads = "the default, for a load without registrations"
 	case p.threads < threadSteps[0]:
-		threads = fmt.Sprintf("16 would be faster, but %s has connections or memory for only %d", p.size, p.threads)
+		threads = internaltext.Sprintf("16 would be faster, but %s has connections or memory for only %d", p.size, p.threads)
 	}
 	p.r.Add(sizing.Value{Group: "puma", Name: "threads", Value: p.threads, Why: threads, Sources: []rule.Source{guide("5.2.4")}})
 	p.tell("--foreman-foreman-service-puma-threads-min", p.threads, "equal to the maximum: starting all 16 took 12 % less memory than starting none", guide("5.2.1"))
 	p.tell("--foreman-foreman-service-puma-threads-max", p.threads, "of each worker", guide("5.2.4"))
-	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: fmt.Sprintf("the installer derives it from the %d threads; no option is needed", p.threads), Sources: p.puma.Sources})
+	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: internaltext.Sprintf("the installer derives it from the %d threads; no option is needed", p.threads), Sources: p.puma.Sources})
 	if auto > p.workers && p.Content != "heavy" {
 		p.r.Note("Puma: by default the installer would take %d workers. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", auto)
 	}
@@ -187,10 +188,10 @@ func (p *plan) connections() (parts []sizing.Part, left float64) {
 	threads, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "connections") }
 	parts = []sizing.Part{
-		{Name: fmt.Sprintf("Puma: %d workers with a pool of %d", p.workers, p.pool), Amount: float64(p.workers * p.pool)},
+		{Name: internaltext.Sprintf("Puma: %d workers with a pool of %d", p.workers, p.pool), Amount: float64(p.workers * p.pool)},
 		{Name: "Dynflow", Amount: threads + units*take("dynflow unit")},
 		{Name: "Candlepin", Amount: take("candlepin")},
-		{Name: fmt.Sprintf("Pulp: %d workers, API and content", p.pulp), Amount: float64(p.pulp)*take("pulp worker") + take("pulp services")},
+		{Name: internaltext.Sprintf("Pulp: %d workers, API and content", p.pulp), Amount: float64(p.pulp)*take("pulp worker") + take("pulp services")},
 		{Name: "superusers, maintenance, monitoring", Amount: take("reserve")},
 	}
 	return parts, p.tuned(entries+"max_connections") - sum(parts)
@@ -207,12 +208,12 @@ func (p *plan) memory() (parts []sizing.Part, left float64) {
 	connections := math.Min(p.tuned(entries+"max_connections"), float64(p.workers*p.pool))
 	total := float64(p.ram) / (1 << 20)
 	parts = []sizing.Part{
-		{Name: fmt.Sprintf("Puma: %d workers", p.workers), Amount: float64(p.workers) * take("puma worker")},
+		{Name: internaltext.Sprintf("Puma: %d workers", p.workers), Amount: float64(p.workers) * take("puma worker")},
 		{Name: "PostgreSQL's shared buffers", Amount: p.buffers / (1 << 20)},
 		{Name: "a sort of each of Puma's connections", Amount: connections * p.tuned(entries+"work_mem") / (1 << 20)},
 		{Name: "Candlepin's heap", Amount: heap},
-		{Name: fmt.Sprintf("Dynflow: %.0f units", units), Amount: units * take("dynflow unit")},
-		{Name: fmt.Sprintf("Pulp: %d workers", p.pulp), Amount: float64(p.pulp) * take("pulp worker")},
+		{Name: internaltext.Sprintf("Dynflow: %.0f units", units), Amount: units * take("dynflow unit")},
+		{Name: internaltext.Sprintf("Pulp: %d workers", p.pulp), Amount: float64(p.pulp) * take("pulp worker")},
 		{Name: "Redis", Amount: take("redis")},
 		{Name: "the rest of the system", Amount: take("reserve")},
 		{Name: "what the kernel and a crash kernel keep", Amount: math.Round(total * p.budget.Number("kernel", "percent") / 100)},

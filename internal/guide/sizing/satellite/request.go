@@ -46,7 +46,7 @@ const (
 )
 
 const (
-	aboutHosts         = "the Tuning Guide's largest size begins at 60000 hosts; beyond it use several Satellites"
+	aboutHosts         = "the Tuning Guide's largest size begins at 60,000 hosts; beyond it use several Satellites"
 	aboutRegistrations = "about ten times the 480 of the Tuning Guide's test; register more in batches"
 )
 
@@ -167,7 +167,7 @@ func (p *plan) hardware() error {
 	p.size = row.Key
 	upTo := "more hosts than the others"
 	if most, ok := row.Cells["hosts_max"].(float64); ok {
-		upTo = fmt.Sprintf("hosts up to %.0f", most)
+		upTo = text.Sprintf("hosts up to %.0f", most)
 	}
 	p.r.Add(sizing.Value{
 		Group: "size", Name: "tuning", Value: p.size, Why: fmt.Sprintf("%s; this size is for %s", text.Count(p.Hosts, "host"), upTo), Sources: []rule.Source{guide("2")},
@@ -182,7 +182,7 @@ func (p *plan) hardware() error {
 		p.ram = ram
 	}
 	small := func(input, format string, args ...any) error {
-		return &sizing.InputError{Input: input, Err: fmt.Errorf(format, args...), Works: []string{fmt.Sprintf("--cpus=%d", max(p.cpus, cores)), fmt.Sprintf("--ram=%s", max(p.ram, ram))}}
+		return &sizing.InputError{Input: input, Err: fmt.Errorf(format, text.Numbers(args)...), Works: []string{fmt.Sprintf("--cpus=%d", max(p.cpus, cores)), fmt.Sprintf("--ram=%s", max(p.ram, ram))}}
 	}
 	if p.cpus < cores {
 		return small("cpus", "size %s, for %s, needs %d CPUs, not %d: the installer rejects it (exit 102)", p.size, text.Count(p.Hosts, "host"), cores, p.cpus)
@@ -190,7 +190,7 @@ func (p *plan) hardware() error {
 	if float64(p.ram) < 0.9*float64(ram) {
 		return small("ram", "size %s, for %s, needs %s, not %s: the installer rejects less than nine tenths of it (exit 103)", p.size, text.Count(p.Hosts, "host"), ram, p.ram)
 	}
-	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: fmt.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
+	p.r.Add(sizing.Value{Group: "hardware", Name: "cpus", Value: p.cpus, Why: text.Sprintf("size %s needs %d", p.size, cores), Sources: asked.Sources})
 	p.r.Add(sizing.Value{Group: "hardware", Name: "memory", Value: uint64(p.ram), Unit: "bytes", Why: fmt.Sprintf("size %s needs %s; the installer tolerates a tenth less", p.size, sizing.Amount(uint64(ram), "bytes")), Sources: asked.Sources})
 	// The largest size that the machine suffices for.
 	larger := p.size

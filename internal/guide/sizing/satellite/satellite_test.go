@@ -164,7 +164,7 @@ func TestExamples(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ said, value, want string }{
 		{"hosts=70000", "size/tuning", "70,000 hosts; this size is for more hosts than the others"},
-		{"hosts=1", "size/tuning", "1 host; this size is for hosts up to 5000"},
+		{"hosts=1", "size/tuning", "1 host; this size is for hosts up to 5,000"},
 		{"hosts=3000 product-version=6.11 registrations=151", "httpd/MaxClients", "151 registrations at once"},
 		{"hosts=3000", "system/tuned_profile", "for a guest; use --bare-metal if this is not a guest"},
 		{"hosts=3000 bare-metal=true", "system/tuned_profile", "for bare metal"},
@@ -173,7 +173,7 @@ func TestReasons(t *testing.T) {
 		{"hosts=12000", "postgresql/shared_buffers", "the Tuning Guide calls 2 GiB to a quarter of the memory optimal"},
 		{"hosts=3000", "hardware/storage", "reads need at least 60 to 80 MB/s; a local SSD gives 600"},
 		{"hosts=3000 product-version=6.11", "httpd/MaxClients", "the Tuning Guide's figure for 150 registrations at once"},
-		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once cause 1164 requests (Tuning Guide: 150 cause 582)"},
+		{"hosts=3000 product-version=6.11 registrations=300", "httpd/MaxClients", "300 registrations at once cause 1,164 requests (Tuning Guide: 150 cause 582)"},
 		{"hosts=3000", "redis/memory", "the Tuning Guide has no figure, and expects it to be stable"},
 	} {
 		group, name, _ := strings.Cut(tt.value, "/")
@@ -303,15 +303,15 @@ func TestBadInput(t *testing.T) {
 		"hosts=-1":                                 "less than 1",
 		"hosts=0":                                  "less than 1",
 		"hosts=many":                               "not a whole number",
-		"hosts=250001":                             "want 1 to 250000 (the Tuning Guide's largest size",
-		"hosts=99999999999999999999":               "want 1 to 250000",
+		"hosts=250001":                             "want 1 to 250,000 (the Tuning Guide's largest size",
+		"hosts=99999999999999999999":               "want 1 to 250,000",
 		"hosts=-99999999999999999999":              "less than 1",
 		"hosts=":                                   "empty value",
 		"hosts=100 product-version=":               "empty value",
-		"hosts=100 cpus=4097":                      "want 1 to 4096 (RHEL",
+		"hosts=100 cpus=4097":                      "want 1 to 4,096 (RHEL",
 		"hosts=9000 disk=340GB":                    "340 GB is less than the 341 GB that Satellite's directories need, of which /var/lib/pulp has 300",
 		"hosts=9000 disk=100GiB":                   "107 GB is less than the 341 GB",
-		"hosts=9000 registrations=5001":            "want 0 to 5000 (about ten times the 480",
+		"hosts=9000 registrations=5001":            "want 0 to 5,000 (about ten times the 480",
 		"hosts=100 registrations=101":              "more than the 100 hosts",
 		"hosts=100 downloads=101":                  "more than the 100 hosts",
 		"hosts=100 capsule=a,rex=101":              "rex=101 of Capsule a is more than the 100 hosts of the Satellite",

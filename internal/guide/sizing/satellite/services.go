@@ -55,19 +55,19 @@ func (p *plan) web() error {
 		workers = max(want, p.services.Number("registrations", "value"))
 		why = "the Tuning Guide's figure for 150 registrations at once; httpd's default limit of 256 would reject hosts"
 		if want > p.services.Number("registrations", "value") {
-			why = fmt.Sprintf("%s at once cause %.0f requests (Tuning Guide: 150 cause 582); httpd's default limit of 256 would reject hosts", text.Count(p.Registrations, "registration"), want)
+			why = text.Sprintf("%s at once cause %.0f requests (Tuning Guide: 150 cause 582); httpd's default limit of 256 would reject hosts", text.Count(p.Registrations, "registration"), want)
 		}
 		p.hiera.ForkLimit, p.hiera.ForkClients, p.hiera.ForkStart = int(workers), int(workers), int(p.services.Number("prefork start", "value"))
-		p.add("hiera", "apache::mod::prefork::startservers", p.hiera.ForkStart, "", fmt.Sprintf("processes that wait for the first requests; the installer sets %.0f", p.services.Number("prefork start", "has")), guide("5.3.1"))
+		p.add("hiera", "apache::mod::prefork::startservers", p.hiera.ForkStart, "", text.Sprintf("processes that wait for the first requests; the installer sets %.0f", p.services.Number("prefork start", "has")), guide("5.3.1"))
 		p.add("hiera", "apache::mod::prefork::serverlimit", int(workers), "", "prefork starts no more than this, whatever MaxClients is", guide("5.3.1"))
 		p.add("hiera", "apache::mod::prefork::maxclients", int(workers), "", why, guide("5.3.1"))
 	case had == 0 && want > p.services.Number("httpd threads", "has"):
 		perChild := p.tuned("apache::mod::event::threadsperchild")
 		limit := math.Ceil(max(want, p.services.Number("httpd threads", "value")) / perChild)
 		workers = limit * perChild
-		why = fmt.Sprintf("%s at once cause %.0f requests (Tuning Guide: 150 cause 582), and the tuning size leaves httpd's limit at 250", text.Count(p.Registrations, "registration"), want)
+		why = text.Sprintf("%s at once cause %.0f requests (Tuning Guide: 150 cause 582), and the tuning size leaves httpd's limit at 250", text.Count(p.Registrations, "registration"), want)
 		p.hiera.EventLimit, p.hiera.EventWorkers = int(limit), int(workers)
-		p.add("hiera", "apache::mod::event::serverlimit", int(limit), "", fmt.Sprintf("x %.0f threads each = %.0f", perChild, workers), guide("5.3.3"))
+		p.add("hiera", "apache::mod::event::serverlimit", int(limit), "", text.Sprintf("x %.0f threads each = %.0f", perChild, workers), guide("5.3.3"))
 		p.add("hiera", "apache::mod::event::maxrequestworkers", int(workers), "", why, guide("5.3.3"))
 		if row, err := p.tuning.Row("medium"); err == nil && row.Cells["apache::mod::event::maxrequestsperchild"] != nil {
 			p.hiera.EventEnd = int(p.tuning.Number("medium", "apache::mod::event::maxrequestsperchild"))
@@ -104,7 +104,7 @@ func (p *plan) messages() error {
 		} {
 			each, own, has := p.services.Number(s.row, "each"), p.services.Number(s.row, "own"), p.services.Number(s.row, "has")
 			need := hosts*each + own
-			why := fmt.Sprintf("%d x %.0f + %.0f = %.0f; the default is %.0f", p.Hosts, each, own, need, has)
+			why := text.Sprintf("%d x %.0f + %.0f = %.0f; the default is %.0f", p.Hosts, each, own, need, has)
 			section := guide("5.4.1")
 			if s.name == "qpidd" {
 				section = guide("5.4.2")
@@ -119,7 +119,7 @@ func (p *plan) messages() error {
 		each, own, has := p.services.Number("aio requests", "each"), p.services.Number("aio requests", "own"), p.services.Number("aio requests", "has")
 		if need := hosts*each + own; need > has {
 			p.sysctls = append(p.sysctls, fmt.Sprintf("fs.aio-max-nr = %.0f", need))
-			p.add("sysctl", "fs.aio-max-nr", int(need), "", fmt.Sprintf("more than %.0f for each of %s: qpidd's journals; the kernel's default is %.0f", each, text.Count(p.Hosts, "host"), has), guide("5.4.3"))
+			p.add("sysctl", "fs.aio-max-nr", int(need), "", text.Sprintf("more than %.0f for each of %s: qpidd's journals; the kernel's default is %.0f", each, text.Count(p.Hosts, "host"), has), guide("5.4.3"))
 		}
 	}
 	if p.MQTTHosts == 0 {
@@ -132,7 +132,7 @@ func (p *plan) messages() error {
 	// If there is only one transport, every host may use it.
 	own := p.services.Number("mosquitto files", "own")
 	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
-	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", fmt.Sprintf("one file per connection, and %.0f for the proxy and mosquitto itself; %d hosts use MQTT, and all %d may, because it is the only transport; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", text.Sprintf("one file per connection, and %.0f for the proxy and mosquitto itself; %d hosts use MQTT, and all %d may, because it is the only transport; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
 	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
 	if err := p.pace(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -39,7 +40,7 @@ type Traffic struct {
 // rateOf returns the period of Rate in words.
 func (l *Traffic) rateOf() string {
 	if l.RateSeconds < 60 {
-		return fmt.Sprintf("the %.0f s that the log spans", l.RateSeconds)
+		return text.Sprintf("the %.0f s that the log spans", l.RateSeconds)
 	}
 	return "the busiest minute"
 }
@@ -80,8 +81,8 @@ func (w *frontEnd) summary(r *sizing.Result) {
 	add := func(name string, value any, unit, why string) {
 		r.Add(sizing.Value{Group: "log", Name: name, Value: value, Unit: unit, Why: why})
 	}
-	add("requests", l.Count, "", fmt.Sprintf("in %.0f s of %s", l.SpanSeconds, l.Logs))
-	add("at_work", sizing.Round(l.Most), "requests", fmt.Sprintf("in progress, mean of the busiest %.0f s, from %s on", l.StepSeconds, l.MostAt.UTC().Format("2006-01-02 15:04:05 UTC")))
+	add("requests", l.Count, "", text.Sprintf("in %.0f s of %s", l.SpanSeconds, l.Logs))
+	add("at_work", sizing.Round(l.Most), "requests", text.Sprintf("in progress, mean of the busiest %.0f s, from %s on", l.StepSeconds, l.MostAt.UTC().Format("2006-01-02 15:04:05 UTC")))
 	add("rate", sizing.Round(l.Rate), "1/s", "in "+l.rateOf())
 	add("longest", sizing.Round(l.Longest), "s", fmt.Sprintf("p99.9: %s s", unit.Digits(l.Slow)))
 	if l.SpanSeconds < day {

@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -58,24 +59,24 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	}
 	need := w.Traffic.Most * w.Headroom
 	workers := math.Max(need, least)
-	why := fmt.Sprintf("%.1f in progress x %s is %.0f", w.Traffic.Most, unit.Digits(w.Headroom), math.Ceil(need))
+	why := text.Sprintf("%.1f in progress x %s is %.0f", w.Traffic.Most, unit.Digits(w.Headroom), math.Ceil(need))
 	if need < least {
-		why += fmt.Sprintf("; httpd's default for %s is %.0f, and idle ones cost little", w.MPM, least)
+		why += text.Sprintf("; httpd's default for %s is %.0f, and idle ones cost little", w.MPM, least)
 	}
 	if has := float64(w.Workers); has > workers {
-		workers, why = has, why+fmt.Sprintf("; httpd has %.0f already", has)
+		workers, why = has, why+text.Sprintf("; httpd has %.0f already", has)
 	}
 	processes := sizing.Ceil(workers, threads)
 	total := processes * int(threads)
 	if total > 1_000_000 || processes > 20_000 {
-		return nil, sizing.Bad("log", "%.0f requests in progress need %d processes of httpd, and it starts 20000 at most: use several servers", w.Traffic.Most, processes)
+		return nil, sizing.Bad("log", "%.0f requests in progress need %d processes of httpd, and it starts 20,000 at most: use several servers", w.Traffic.Most, processes)
 	}
-	add("httpd", "ServerLimit", processes, fmt.Sprintf("x %.0f threads each; httpd starts no more processes, whatever MaxRequestWorkers is (H01)", threads), guide)
+	add("httpd", "ServerLimit", processes, text.Sprintf("x %.0f threads each; httpd starts no more processes, whatever MaxRequestWorkers is (H01)", threads), guide)
 	add("httpd", "MaxRequestWorkers", total, why+", in whole processes (H02)", guide)
 	threadLimit := 0
 	if limit := figure("thread limit"); w.MPM == "event" && threads > limit {
 		threadLimit = int(threads)
-		add("httpd", "ThreadLimit", threadLimit, fmt.Sprintf("ThreadsPerChild cannot exceed it, and its default is %.0f", limit), guide)
+		add("httpd", "ThreadLimit", threadLimit, text.Sprintf("ThreadsPerChild cannot exceed it, and its default is %.0f", limit), guide)
 	}
 	recycled := int(figure("connections of a process"))
 	add("httpd", "MaxConnectionsPerChild", recycled, "after so many a process is replaced, which frees its memory", rule.Cite("satellite-tuning", "5.3.3"))
@@ -111,7 +112,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	r.Files = append(r.Files, sizing.Artefact{Name: name, What: "the number of requests that httpd handles at once", Checked: checked, Content: fill(template, map[string]any{
 		"InProgress": w.Traffic.Most, "Processes": processes, "Event": w.MPM == "event", "Threads": int(threads), "ThreadLimit": threadLimit, "Workers": total, "Recycled": recycled,
 	})})
-	limit, threadsAnd := figure("open files"), fmt.Sprintf("%.0f threads, with what event keeps open in addition and behind a proxy", threads)
+	limit, threadsAnd := figure("open files"), text.Sprintf("%.0f threads, with what event keeps open in addition and behind a proxy", threads)
 	if w.For == "debian" {
 		limit = figure("open files on Debian")
 	}
@@ -119,10 +120,10 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	case files <= limit:
 	case w.For == "debian": // Debian's script overrides the unit
 		call := fmt.Sprintf("ulimit -n %.0f", files)
-		add("httpd", "APACHE_ULIMIT_MAX_FILES", call, fmt.Sprintf("%s; apache2ctl sets %.0f by default, whatever the unit has (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
+		add("httpd", "APACHE_ULIMIT_MAX_FILES", call, text.Sprintf("%s; apache2ctl sets %.0f by default, whatever the unit has (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
 		step("Set it in /etc/apache2/envvars", fmt.Sprintf(`fettle tune --set "httpd:APACHE_ULIMIT_MAX_FILES=%s"`, call), unit, "")
 	default:
-		add("unit", "LimitNOFILE", int(files), fmt.Sprintf("%s; the default of a service is %.0f (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
+		add("unit", "LimitNOFILE", int(files), text.Sprintf("%s; the default of a service is %.0f (H06)", threadsAnd, limit), rule.Cite("satellite-tuning", "5.3.2"))
 		drop := "etc/systemd/system/" + unit + ".d/limits.conf"
 		r.Files = append(r.Files, sizing.Artefact{Name: drop, What: "the files that httpd may open", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size httpd.\n[Service]\nLimitNOFILE=%.0f\n", files)})
 		step("Put the drop-in of the unit in place", "systemctl daemon-reload", "", "")

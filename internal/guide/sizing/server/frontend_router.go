@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -72,9 +73,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		least = figure("maxconn haproxy")
 	}
 	conns := math.Max(least, math.Ceil(need/1000)*1000)
-	why := fmt.Sprintf("%.0f %s; x %s is %.0f", now, of, unit.Digits(w.Headroom), math.Ceil(need))
+	why := internaltext.Sprintf("%.0f %s; x %s is %.0f", now, of, unit.Digits(w.Headroom), math.Ceil(need))
 	if need <= least {
-		why += fmt.Sprintf("; the default %.0f suffices", least)
+		why += internaltext.Sprintf("; the default %.0f suffices", least)
 	}
 	each := figure("bytes of a connection")
 	if memory := conns * each; memory > float64(w.RAM)/2 {
@@ -88,18 +89,18 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		why += fmt.Sprintf("; half of %s holds no more", w.RAM)
 	}
 	if conns > 2_000_000 {
-		return nil, sizing.Bad("log", "%.0f connections are more than the 2000000 of one router: use several", conns)
+		return nil, sizing.Bad("log", "%.0f connections are more than the 2,000,000 of one router: use several", conns)
 	}
 	add("maxconn", int(conns), "connections", why, chapter, rule.Cite("haproxy-configuration", "maxconn"))
-	r.Spend("memory", "MiB", math.Floor(float64(w.RAM)/(1<<20)), sizing.Part{Name: fmt.Sprintf("buffers of %.0f connections, %.0f bytes each (L03)", conns, each), Amount: sizing.Round(conns * each / (1 << 20))})
+	r.Spend("memory", "MiB", math.Floor(float64(w.RAM)/(1<<20)), sizing.Part{Name: internaltext.Sprintf("buffers of %.0f connections, %.0f bytes each (L03)", conns, each), Amount: sizing.Round(conns * each / (1 << 20))})
 	r.Max(sizing.Limit{Name: "connections", Maximum: conns, Wanted: now, Why: of, Sources: []rule.Source{chapter}})
 
 	threads := math.Min(float64(w.CPUs), figure("threads measured"))
 	capacity, how := w.capacity(measured)
 	rate := w.Traffic.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
-	add("threads", int(threads), "", fmt.Sprintf("the figures of a router are for %.0f on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
-	add("routers", replicas, "", fmt.Sprintf("%.0f requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", w.Traffic.Rate, w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
+	add("threads", int(threads), "", internaltext.Sprintf("the figures of a router are for %.0f on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
+	add("routers", replicas, "", internaltext.Sprintf("%.0f requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", w.Traffic.Rate, w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
 	if w.Traffic.PerConnection == 0 {
 		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; clients that open one per request need %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}
@@ -111,7 +112,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	switch {
 	case ended > 0:
 		server = math.Max(2*server, math.Ceil(2*w.Traffic.Longest))
-		sWhy = fmt.Sprintf("it ended %d requests, the longest after %s s: twice that", ended, unit.Digits(w.Traffic.Longest))
+		sWhy = internaltext.Sprintf("it ended %d requests, the longest after %s s: twice that", ended, unit.Digits(w.Traffic.Longest))
 	case w.Traffic.Longest*1.25 > server:
 		server = math.Ceil(w.Traffic.Longest * 1.25)
 		sWhy = fmt.Sprintf("the longest request took %s s, and a quarter more", unit.Digits(w.Traffic.Longest))
@@ -165,7 +166,7 @@ func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how stri
 	case each <= 1:
 		return closed, "a connection per request"
 	default:
-		return 1 / (1/kept + (1/closed-1/kept)/each), fmt.Sprintf("%s requests per connection; %.0f/s if all are kept, %.0f/s if none", unit.Digits(each), kept, closed)
+		return 1 / (1/kept + (1/closed-1/kept)/each), internaltext.Sprintf("%s requests per connection; %.0f/s if all are kept, %.0f/s if none", unit.Digits(each), kept, closed)
 	}
 }
 
@@ -186,5 +187,5 @@ func openshift(r *sizing.Result, data map[string]any) {
 		Do: "Patch the IngressController", Command: "oc patch -n openshift-ingress-operator ingresscontroller/default --type merge --patch-file " + IngressFile,
 		Restarts: "the routers, one after the other", Check: "oc get -n openshift-ingress deployment/router-default; the operator overwrites environment variables that are set on the router itself (O35)",
 	})
-	r.Note("threadCount exists since OpenShift 4.9, maxConnections since 4.11; before that a router has 4 threads and 20000 connections, and only more routers help (O35)")
+	r.Note("threadCount exists since OpenShift 4.9, maxConnections since 4.11; before that a router has 4 threads and 20,000 connections, and only more routers help (O35)")
 }

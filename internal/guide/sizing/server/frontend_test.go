@@ -107,7 +107,7 @@ func TestRefused(t *testing.T) {
 		"an empty one":         {log(func(l *Traffic) { l.Count = 0 }), "cpus=4 ram=1GiB", "has no request"},
 		"no times":             {log(func(l *Traffic) { l.Timed = false }), "cpus=4 ram=1GiB", "has no durations"},
 		"no CPUs":              {log(nil), "", "--cpus: not given"},
-		"more than the memory": {log(func(l *Traffic) { l.Connections = 90_000 }), "cpus=4 ram=4GiB", "--ram: 180000 connections take"},
+		"more than the memory": {log(func(l *Traffic) { l.Connections = 90_000 }), "cpus=4 ram=4GiB", "--ram: 180,000 connections take"},
 	} {
 		w := NewRouter()
 		w.Traffic = tt.log

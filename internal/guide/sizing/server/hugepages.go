@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -155,7 +156,7 @@ func perNode(p *Plan) string {
 	if most := fmt.Sprint(p.Each[0]); most != each {
 		each += " or " + most
 	}
-	return fmt.Sprintf(", %s on each of %d NUMA nodes", each, len(p.Each))
+	return internaltext.Sprintf(", %s on each of %d NUMA nodes", each, len(p.Each))
 }
 
 // machine plans pages for a program on the machine itself.

@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -41,7 +42,7 @@ func NewNetwork() *Network {
 	w.inputs = []*sizing.Input{
 		sizing.Word(&w.Overlay, "overlay", "the tunnels: vxlan is OpenShiftSDN's, geneve OVN-Kubernetes's", "vxlan", "geneve"),
 		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
-		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU).Because("every IPv4 host accepts packets of 576 bytes, and 65535 is the longest"),
+		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU).Because("every IPv4 host accepts packets of 576 bytes, and 65,535 is the longest"),
 		sizing.Number(&w.Rate, "rate", "throughput of a node in Gbit/s", 0.001, MaxRate).Because("twice the fastest Ethernet port"),
 	}
 	return w
@@ -55,7 +56,7 @@ func (w *Network) Inputs() []*sizing.Input { return w.inputs }
 func MTU(r *sizing.Result, overlay string, ipsec bool, device int) (mtu int, why string, sources []rule.Source, err error) {
 	e := r.Newest("overlay-mtu")
 	overhead := e.Number(overlay, "overhead")
-	why = fmt.Sprintf("%d - %s for %s", device, unit.Digits(overhead), overlay)
+	why = internaltext.Sprintf("%d - %s for %s", device, unit.Digits(overhead), overlay)
 	if ipsec {
 		more := e.Number(overlay, "ipsec")
 		overhead += more
@@ -86,11 +87,11 @@ func (w *Network) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	r.RecordInputs(w.inputs)
 	r.Add(sizing.Value{Group: "network", Name: "overlay_mtu", Value: mtu, Unit: "bytes", Why: why, Sources: sources})
 	packets := math.Ceil(w.Rate * 1e9 / 8 / float64(w.MTU))
-	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: fmt.Sprintf("%s Gbit/s in packets of %d bytes, each way; each costs CPU unless the device offloads it", unit.Digits(w.Rate), w.MTU)})
+	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: internaltext.Sprintf("%s Gbit/s in packets of %d bytes, each way; each costs CPU unless the device offloads it", unit.Digits(w.Rate), w.MTU)})
 	if w.MTU < 9000 && w.Rate > 1 {
 		jumbo, _, _, err := MTU(r, w.Overlay, w.IPsec, 9000)
 		if err == nil {
-			r.Add(sizing.Value{Group: "network", Name: "overlay_mtu_jumbo", Value: jumbo, Unit: "bytes", Why: fmt.Sprintf("with jumbo frames of 9000 bytes it is %.0f packets/s; use the largest MTU of devices and switches for throughput, a smaller one for the lowest latency", math.Ceil(w.Rate*1e9/8/9000)), Sources: sources})
+			r.Add(sizing.Value{Group: "network", Name: "overlay_mtu_jumbo", Value: jumbo, Unit: "bytes", Why: internaltext.Sprintf("with jumbo frames of 9000 bytes it is %.0f packets/s; use the largest MTU of devices and switches for throughput, a smaller one for the lowest latency", math.Ceil(w.Rate*1e9/8/9000)), Sources: sources})
 		}
 	}
 	Advise(r, w.Overlay, w.IPsec, w.Rate)

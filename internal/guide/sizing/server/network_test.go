@@ -35,7 +35,7 @@ func TestNetworkExamples(t *testing.T) {
 
 func TestNetworkBadInput(t *testing.T) {
 	sizing.Refused(t, NewNetwork, sizing.Words, map[string]string{
-		"mtu=0": "less than 576", "mtu=600": "fewer than the 576", "mtu=70000": "more than 65535", "overlay=gre": "want vxlan, geneve",
+		"mtu=0": "less than 576", "mtu=600": "fewer than the 576", "mtu=70000": "more than 65,535", "overlay=gre": "want vxlan, geneve",
 		"rate=-1": "less than", "rate=NaN": "is not a number", "rate=fast": "is not a number", "ipsec=perhaps": "want true or false",
 	})
 }

@@ -153,15 +153,15 @@ func (p *plan) memory(workers float64) error {
 	from, of := p.loads.Sources, sizing.Amount(ram, "bytes")
 	p.set("max_connections", fmt.Sprint(p.Connections), "as requested", nil)
 	buffers := ram / p.load("buffers_of")
-	p.set("shared_buffers", bytes(buffers), fmt.Sprintf("%s / %.0f", of, p.load("buffers_of")), from)
-	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), fmt.Sprintf("%s x %.0f %%: what the planner assumes to be cached", of, p.load("cache_percent")), from)
-	p.set("maintenance_work_mem", bytes(math.Min(ram/p.load("maintenance_of"), p.most("maintenance most"))), fmt.Sprintf("%s / %.0f, %s at most", of, p.load("maintenance_of"), sizing.Amount(p.most("maintenance most"), "bytes")), from)
+	p.set("shared_buffers", bytes(buffers), text.Sprintf("%s / %.0f", of, p.load("buffers_of")), from)
+	p.set("effective_cache_size", bytes(ram*p.load("cache_percent")/100), text.Sprintf("%s x %.0f %%: what the planner assumes to be cached", of, p.load("cache_percent")), from)
+	p.set("maintenance_work_mem", bytes(math.Min(ram/p.load("maintenance_of"), p.most("maintenance most"))), text.Sprintf("%s / %.0f, %s at most", of, p.load("maintenance_of"), sizing.Amount(p.most("maintenance most"), "bytes")), from)
 	sorts := p.most("sorts of a connection")
 	raw := (ram - buffers) / ((float64(p.Connections) + workers) * sorts) / p.load("work_of")
 	work := math.Max(raw, p.most("work least"))
-	why := fmt.Sprintf("(%s - shared_buffers) / ((%s + %.0f workers) x %.0f)", of, text.Count(p.Connections, "connection"), workers, sorts)
+	why := text.Sprintf("(%s - shared_buffers) / ((%s + %.0f workers) x %.0f)", of, text.Count(p.Connections, "connection"), workers, sorts)
 	if p.load("work_of") > 1 {
-		why += fmt.Sprintf(" / %.0f for %s", p.load("work_of"), p.Workload)
+		why += text.Sprintf(" / %.0f for %s", p.load("work_of"), p.Workload)
 	}
 	if work > raw {
 		why += fmt.Sprintf(", which would be %s; %s at least", sizing.Amount(raw, "bytes"), sizing.Amount(work, "bytes"))
