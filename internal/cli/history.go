@@ -46,8 +46,8 @@ type HistoryItem struct {
 	// Values is the number of the transaction's settings. For an undo it is the number of
 	// restored settings.
 	Values int `json:"values"`
-	// Changed is the number of those values that the transaction changed: the others already were
-	// as requested, or were rejected.
+	// Changed is the number of those values that the transaction changed, or may have changed if it
+	// was cut off: the others already were as requested, or were rejected.
 	Changed int `json:"changed"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
@@ -174,11 +174,7 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 			continue
 		}
 		it.Values++
-		after := e.Want
-		if e.After != nil {
-			after = *e.After
-		}
-		if it.Result != journal.ResultRolledBack && e.Orig.String() != after.String() {
+		if e.Changed() {
 			it.Changed++
 		}
 	}

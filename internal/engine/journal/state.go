@@ -58,6 +58,12 @@ type Entry struct {
 // Ref returns the reference to the entry.
 func (e *Entry) Ref() Ref { return Ref{e.Tx.ID, e.N} }
 
+// Changed reports whether the entry's transaction changed the value itself, or may have if it was
+// cut off: the value was not fine already, and is not a side effect.
+func (e *Entry) Changed() bool {
+	return e.CoupledTo == 0 && !e.Tx.RolledBack() && (e.After == nil || e.After.String() != e.Orig.String())
+}
+
 // LeftBy reports whether now is the value that this entry's transaction left. For an interrupted
 // entry that is any value.
 func (e *Entry) LeftBy(now setting.Value, equal func(a, b setting.Value) bool) bool {

@@ -162,7 +162,7 @@ func (u *Undone) Summarize() ui.Headline {
 			ended++
 		case v.gone():
 			gone++
-		case v.SideEffect && v.State != journal.KeptNow && v.State != journal.Failed: // tune does not count it either
+		case v.idle && (v.State == journal.Relinked || v.State == journal.Closed): // tune does not count it either
 		default:
 			n[v.State]++
 		}

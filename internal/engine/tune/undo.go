@@ -44,6 +44,8 @@ type UndoneValue struct {
 	// SideEffect marks a setting that no transaction wrote itself: writing another setting
 	// may have changed it.
 	SideEffect bool `json:"side_effect,omitempty"`
+	// idle marks a setting that no undone transaction had changed.
+	idle bool
 }
 
 // EndedItself is the reason for a transient setting, such as a task's, that has ended.

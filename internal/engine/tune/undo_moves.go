@@ -188,6 +188,7 @@ func (m move) main() *journal.Entry {
 // before the first transaction.
 func (m move) result() UndoneValue {
 	v := UndoneValue{Setting: m.setting, Found: m.found, To: m.to, State: m.state, Why: m.why, OtherBoot: strings.HasPrefix(m.why, bootEnded)}
+	v.idle = !slices.ContainsFunc(m.entries, (*journal.Entry).Changed)
 	v.SideEffect = !slices.ContainsFunc(m.entries, func(e *journal.Entry) bool { return e.CoupledTo == 0 })
 	if n := len(m.below); n > 0 && m.state == journal.Restored {
 		v.Found, v.To, v.State = m.to, m.below[0].Before.Before, journal.KeptNow
