@@ -254,7 +254,7 @@ func TestKilledEverywhere(t *testing.T) {
 	}
 	t.Logf("\n%s", rows.String())
 	if programs == 3 && !t.Failed() && os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
-		root.Manual(t, "tune-and-undo.md", root.Generated{Name: "kills", Text: rows.String()})
+		root.Manual(t, "after-a-crash.md", root.Generated{Name: "kills", Text: rows.String()})
 	}
 }
 
