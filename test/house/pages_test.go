@@ -22,6 +22,7 @@ var copied = regexp.MustCompile(`^(    |(kubectl )?fettle: (run: |for example: |
 // other examples of fettle are run: console blocks by TestManualExamples (internal/cli), text
 // blocks by TestManual (kube/cli).
 var notRun = map[string]string{
+	"bench-disk.md: $ sudo fettle bench disk --role":  "measured; TestBenchDisk runs it",
 	"bench-etcd.md: $ sudo fettle bench etcd --for":   "measured; TestBenchEtcd runs it with a real member",
 	"bench-memory.md: $ sudo fettle bench memory":     "measured; TestBenchMemory runs it",
 	"bench-postgres.md: $ sudo fettle bench postgres": "measured; TestBenchPostgres runs it with a real server",
