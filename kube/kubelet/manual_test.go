@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,4 +22,32 @@ func TestManual(t *testing.T) {
 		not.WriteString("| `" + name + "` | " + refused[name] + " |\n")
 	}
 	root.Manual(t, "kubelet.md", root.Generated{Name: "settings", Text: set.String()}, root.Generated{Name: "refused", Text: not.String()})
+}
+
+// TestManualObjects: the objects of the page are accepted, and each KubeletConfig selects its pool.
+func TestManualObjects(t *testing.T) {
+	page, err := os.ReadFile("../../docs/kubelet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pools := 0
+	for block := range strings.SplitSeq(string(page), "```yaml\n") {
+		text, _, _ := strings.Cut(block, "```\n")
+		if !strings.HasPrefix(text, "apiVersion: machineconfiguration") {
+			continue
+		}
+		o, err := Read("kubelet.md", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range o.Pools {
+			pools++
+			if w, err := WantOfConfig(o.Configs, p.Labels); err != nil || len(w.Fields) == 0 {
+				t.Errorf("%s: %v, %v", p.Name, w.Fields, err)
+			}
+		}
+	}
+	if pools != 2 {
+		t.Errorf("%d pools, want 2", pools)
+	}
 }
