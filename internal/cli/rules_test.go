@@ -1,14 +1,10 @@
 package cli
 
 import (
-	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/guide/platform"
@@ -130,75 +126,6 @@ func TestSources(t *testing.T) {
 			if of := in.Of(); of != "" && !slices.Contains(s.Sets, of) {
 				t.Errorf("%s is of %s, which is no set of the source", in.Name, of)
 			}
-		}
-	}
-}
-
-// cataloguePages are the pages of the catalog, each with the rule files that it lists; the
-// first lists all others.
-var cataloguePages = []struct{ page, title, files string }{
-	{"catalogue.md", "The catalog: Linux, storage, servers", ""},
-	{"catalogue-satellite.md", "The catalog: Satellite, Foreman, Puppet", "satellite.yaml satellite-plan.yaml satellite-sizes.yaml puppet.yaml puma.yaml dynflow.yaml qpid.yaml mosquitto.yaml"},
-	{"catalogue-kubernetes.md", "The catalog: Kubernetes, OpenShift, etcd", "openshift.yaml openshift-documents.yaml kubernetes-node.yaml cluster.yaml etcd.yaml"},
-}
-
-// TestCatalogueTable compares the manual's tables with the catalog: where each id is defined, and
-// which test covers it.
-func TestCatalogueTable(t *testing.T) {
-	c := loadCatalogue(t)
-	type line struct{ id, kind, title, file, table, test string }
-	var lines []line
-	for _, r := range c.Rules() {
-		kind, test := "rule", fmt.Sprintf("`TestCatalogue/%s`: %d examples", r.ID, len(r.Examples))
-		if r.Reminder {
-			kind = "reminder"
-			if len(r.Examples) == 0 {
-				test = "`TestCatalogue/" + r.ID + "`: it loads"
-			}
-		}
-		lines = append(lines, line{r.ID, kind, r.Title, r.At.File, "", test})
-	}
-	for _, tb := range c.Tables() {
-		for _, id := range tb.IDs {
-			lines = append(lines, line{id, "table", tb.Title, tb.At.File, ", `" + tb.Name + "`", "`TestCatalogue`: it loads; the rules and sizes that look it up"})
-		}
-	}
-	for _, e := range c.Evidence() {
-		lines = append(lines, line{e.ID, "evidence", e.Title, e.At.File, "", "explains " + strings.Join(e.Explains, ", ")})
-	}
-	slices.SortStableFunc(lines, func(a, b line) int { return compareIDs(a.id, b.id) })
-	texts := make([]strings.Builder, len(cataloguePages))
-	for i, p := range cataloguePages {
-		fmt.Fprintf(&texts[i], `# %s
-
-`+"`fettle rules show ID`"+` prints a rule with its sources, `+"`fettle rules list`"+` all of them. This page lists each id: what it is, the file below rules/ that defines it, and the test that covers it. A rule judges a machine; a table has figures that rules and sizes look up; evidence is a measurement of a source that explains rules; a reminder is what no program can check. The cited documents and their addresses are in rules/sources.yaml.
-
-Pages: [Linux, storage, servers](catalogue.md), [Satellite, Foreman, Puppet](catalogue-satellite.md), [Kubernetes, OpenShift, etcd](catalogue-kubernetes.md).
-
-| id | kind | what | where | test |
-|---|---|---|---|---|
-`, p.title)
-	}
-	for _, l := range lines {
-		page := max(slices.IndexFunc(cataloguePages, func(p struct{ page, title, files string }) bool {
-			return slices.Contains(strings.Fields(p.files), l.file)
-		}), 0)
-		fmt.Fprintf(&texts[page], "| %s | %s | %s | %s%s | %s |\n", l.id, l.kind, strings.ReplaceAll(l.title, "|", "\\|"), l.file, l.table, l.test)
-	}
-	for i, p := range cataloguePages {
-		file := "../../docs/" + p.page
-		if *update {
-			if err := os.WriteFile(file, []byte(texts[i].String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		old, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(old), texts[i].String()); diff != "" {
-			t.Errorf("docs/%s is not that of the rules (make golden writes it):\n%s", p.page, diff)
 		}
 	}
 }
