@@ -110,7 +110,7 @@ func TestBenchLogs(t *testing.T) {
 
 	var b strings.Builder
 	var unmet []string
-	fmt.Fprintf(&b, "A log of %d requests for %d resources, as many of each kind as in the log of source 003, and a short one: its first %d lines. %d rounds in turn (mawk, GoAccess, DuckDB and alp: 2), the log in the page cache; processor time, medians. What each took of another's time is by the round in which each was least disturbed.\n\n| job | CPU, s | of `grep -c`'s | promised |\n|---|---|---|---|\n", lines, resources, few, logRounds)
+	fmt.Fprintf(&b, "A log of %d requests for %d resources, as many of each kind as in the log of Hookins's article on Puppet (2012), and a short one: its first %d lines. %d rounds in turn (mawk, GoAccess, DuckDB and alp: 2), the log in the page cache; processor time, medians. What each took of another's time is by the round in which each was least disturbed.\n\n| job | CPU, s | of `grep -c`'s | promised |\n|---|---|---|---|\n", lines, resources, few, logRounds)
 	promise := func(name, got, promised string, met bool) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, got, promised)
 		if !met {

@@ -17,7 +17,7 @@ import (
 func (r *puppetRecord) page() string {
 	w := &words{}
 	w.say("# Puppet, end to end")
-	w.say("Source 003 (Oliver Hookins, *Puppetmaster Performance Tuning with mod_mem_cache*, 2012) once more, with the software of today: where the time of a Puppet Server goes, what a cache in front of it is worth, what static catalogs are worth, and which holes both may open. The commands are fettle's, the servers and the agent Debian's. All figures are of the record in [puppet/](puppet/), of which `make golden` makes this page.")
+	w.say("The article of Oliver Hookins, *Puppetmaster Performance Tuning with mod_mem_cache* (2012), once more, with the software of today: where the time of a Puppet Server goes, what a cache in front of it is worth, what static catalogs are worth, and which holes both may open. The commands are fettle's, the servers and the agent Debian's. All figures are of the record in [puppet/](puppet/), of which `make golden` makes this page.")
 	r.short(w)
 	r.machine(w)
 	r.wentTo(w)

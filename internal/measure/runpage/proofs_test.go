@@ -22,7 +22,7 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 		return nil, err
 	}
 	want := map[string][]byte{}
-	list := "# Proofs\n\nRecords of real experiments, as `fettle runs export` wrote them, and the pages that `fettle runs show --output html` makes of them. `make golden` writes the pages and this list anew.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
+	list := "# Proofs\n\nRecords of real experiments, as `fettle runs export` wrote them, and the pages that `fettle runs show --output html` makes of them. `make golden` writes the pages and this list anew.\n\n\"Cannot tell yet\" is not \"no effect\": the interval still contains both an effect that matters and none. Each experiment had eight minutes (`--budget 8m`), and the noise of this small virtual machine needs more runs, as many as the verdict says; `fettle prove --resume ID --budget 2h` continues one.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
 	for _, record := range records {
 		runs, err := evidence.ReadFile(record)
 		if err != nil {
