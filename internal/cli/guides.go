@@ -10,7 +10,7 @@ var guides = map[string]cliutil.Guide{
 	"status":    {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 	"why":       {Page: "not-in-force.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
 	"numa":      {Page: "numa.md", Calls: []string{"show", "show --numastat"}},
-	"numa show": {Calls: []string{"", "--details", "--numastat"}},
+	"numa show": {Calls: []string{"", "--details", "--output html > numa.html"}},
 	"history":   {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 
 	"power":        {Page: "power.md", Calls: []string{"", "--interval 10s --all --wide", "--follow"}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,21 +26,27 @@ func numaCommand(a *app) *cobra.Command {
 
 func numaShowCommand(a *app) *cobra.Command {
 	var details, numastat bool
+	var process string
+	var limit time.Duration
 	c := &cobra.Command{
 		Use: "show", Short: "Show NUMA nodes, free memory and misses",
 		Long: `Shows each NUMA node: CPUs, memory, free memory, huge pages and distances. "missed" is
 the share of allocations on a node that were intended for another node, "remote" the
 share of those for CPUs of other nodes, both since boot. Devices with interrupts that no
-CPU of their own node serves are listed. All arguments after --numastat are those of
+CPU of their own node serves are listed. --process shows the memory and CPU time of
+processes by node, and whether they are local. All arguments after --numastat are those of
 numastat(8), and so is the output.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := a.host()
 			if err != nil {
 				return err
 			}
 			if numastat {
 				return a.printNumastat(h)
+			}
+			if c.Flags().Changed("process") {
+				return a.numaProcesses(h, process, limit, details)
 			}
 			v := placement.Read(h)
 			if len(v.Nodes) == 0 && len(v.Unknown) > 0 {
@@ -53,8 +60,25 @@ numastat(8), and so is the output.`,
 		},
 	}
 	c.Flags().BoolVar(&numastat, "numastat", false, "print numastat's tables; options after this one are numastat's: -c -m -n -p -s -v -V -z")
-	c.Flags().BoolVar(&details, "details", false, "list all devices, not only those with interrupts off their node")
+	c.Flags().StringVarP(&process, "process", "p", "", "show a process by node: its number or name, a unit, a container's id, a libvirt guest or a pod's UID")
+	c.Flags().DurationVar(&limit, "read-for", 2*time.Second, "time limit of reading the memory of processes, the largest first")
+	c.Flags().BoolVar(&details, "details", false, "list all devices, or with --process all processes")
 	return c
+}
+
+func (a *app) numaProcesses(h *host.Host, word string, limit time.Duration, details bool) error {
+	d, err := placement.ReadProcesses(h, word, os.Getpid(), limit)
+	if err != nil {
+		return err
+	}
+	if len(d.Processes) == 0 {
+		err = fmt.Errorf("nothing could be determined: %s", d.Unread[0].Why)
+	}
+	if a.data() {
+		return a.result(d, err)
+	}
+	d.Print(a.screen, details)
+	return err
 }
 
 // numastatArguments cuts the arguments after --numastat off a call of numa show: cobra does not

@@ -132,9 +132,9 @@ func Unit(cgroup string) string {
 	return ""
 }
 
-// cgroupOf returns a process's cgroup from /proc/PID/cgroup: the one in systemd's hierarchy,
+// CgroupOf returns a process's cgroup from /proc/PID/cgroup: the one in systemd's hierarchy,
 // or in the first hierarchy in which the process is not in the root.
-func cgroupOf(text string) string {
+func CgroupOf(text string) string {
 	paths := map[string]string{}
 	first := ""
 	for line := range strings.Lines(text) {

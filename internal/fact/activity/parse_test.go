@@ -143,7 +143,7 @@ func TestNames(t *testing.T) {
 		{"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope\n", "/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope", "cri-containerd-" + id + ".scope", id[:12]},
 		{"0::/machine.slice/libpod-" + id + ".scope/container\n", "/machine.slice/libpod-" + id + ".scope/container", "libpod-" + id + ".scope", id[:12]},
 	} {
-		got := cgroupOf(c.text)
+		got := CgroupOf(c.text)
 		if got != c.cgroup || Unit(got) != c.unit || Container(got) != c.container {
 			t.Errorf("%q: cgroup %q, unit %q, container %q", c.text, got, Unit(got), Container(got))
 		}
@@ -169,7 +169,7 @@ func FuzzParse(f *testing.F) {
 		_, _ = parseDelay(text)
 		_ = parseMutexWait(text)
 		_, _ = parseFileLimit(text)
-		_, _, _ = cgroupOf(text), Unit(text), Container(text)
+		_, _, _ = CgroupOf(text), Unit(text), Container(text)
 	})
 }
 

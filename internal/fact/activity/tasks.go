@@ -66,7 +66,7 @@ func readProcesses(h *host.Host, last bool) *processes {
 		}
 		p.all[pid] = one
 		if last {
-			one.cgroup = cgroupOf(h.File(one.dir("cgroup")).Text)
+			one.cgroup = CgroupOf(h.File(one.dir("cgroup")).Text)
 			readFiles(h, one, p.own)
 		}
 	}

@@ -1,0 +1,209 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/activity"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Processes is the JSON form of fettle numa show -p.
+type Processes struct {
+	Schema    string      `json:"schema"` // fettle/numa-processes/v1
+	Headline  ui.Headline `json:"headline"`
+	Processes []Process   `json:"processes"`
+	// Unread has the processes that match and whose memory was not read, and why.
+	Unread []Unread `json:"unread"`
+}
+
+// Unread is a process whose memory was not read.
+type Unread struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// Process is the placement of one process.
+type Process struct {
+	PID    int    `json:"pid"`
+	Name   string `json:"name"`
+	Cgroup string `json:"cgroup"`
+	// Bytes is the memory on all nodes.
+	Bytes int64       `json:"bytes"`
+	Nodes []NodeShare `json:"nodes"`
+	// LocalPercent is the sum over the nodes of memory share times CPU share.
+	LocalPercent float64 `json:"local_percent"`
+	// Policies has the bytes under each memory policy: default, bind:0, ...
+	Policies map[string]int64 `json:"policies"`
+	// CPUs and MemoryNodes are what affinity and cpuset allow.
+	CPUs        string `json:"cpus"`
+	MemoryNodes string `json:"memory_nodes"`
+	// Verdict is aligned, spread, remote, "larger than a node", or "bound by" with the bond.
+	Verdict string `json:"verdict"`
+}
+
+// NodeShare is the part of a process on one node.
+type NodeShare struct {
+	Node  int   `json:"node"`
+	Bytes int64 `json:"bytes"`
+	// CPUPercent is the share of the CPU time of those threads that ran here last.
+	CPUPercent float64 `json:"cpu_percent"`
+}
+
+// candidate is a process that matches, before its memory is read.
+type candidate struct {
+	pid                             int
+	name, cgroup, cpus, memoryNodes string
+	resident                        int64 // kB
+}
+
+// ReadProcesses reads the placement of the processes that match a word: a process number, a
+// name, a systemd unit, the start of a container's id, a libvirt guest or the UID of a pod. It
+// reads the largest first, and no more after the time limit.
+func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*Processes, error) {
+	found, err := candidates(h, word, self)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no process matches %q: want a process number, name, unit, container, guest or pod UID", word)
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.resident, a.resident), cmp.Compare(a.pid, b.pid))
+	})
+	v := Read(h)
+	out := &Processes{Schema: "fettle/numa-processes/v1", Processes: []Process{}, Unread: []Unread{}}
+	late := time.After(limit)
+	read := make(chan host.File, len(found))
+	expired := false
+	for _, c := range found {
+		if expired {
+			out.Unread = append(out.Unread, Unread{c.pid, c.name, "time limit"})
+			continue
+		}
+		go func() { read <- h.File(fmt.Sprintf("/proc/%d/numa_maps", c.pid)) }()
+		select {
+		case maps := <-read:
+			if !maps.Exists {
+				out.Unread = append(out.Unread, Unread{c.pid, c.name, cmp.Or(maps.Unknown, "the process has ended")})
+				continue
+			}
+			out.Processes = append(out.Processes, v.place(h, &c, maps.Text))
+		case <-late:
+			expired = true
+			out.Unread = append(out.Unread, Unread{c.pid, c.name, "time limit"})
+		}
+	}
+	out.Headline = out.summarize()
+	return out, nil
+}
+
+// candidates returns the processes that match a word.
+func candidates(h *host.Host, word string, self int) (found []candidate, err error) {
+	list, err := h.Files.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	number, notNumber := strconv.Atoi(word)
+	for _, d := range list {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil || pid == self || notNumber == nil && pid != number {
+			continue
+		}
+		dir := "/proc/" + d.Name() + "/"
+		fields := map[string]string{}
+		for line := range strings.Lines(h.File(dir + "status").Text) {
+			key, value, _ := strings.Cut(line, ":")
+			fields[key] = strings.TrimSpace(value)
+		}
+		c := candidate{pid: pid, name: fields["Name"], cgroup: activity.CgroupOf(h.File(dir + "cgroup").Text), cpus: fields["Cpus_allowed_list"], memoryNodes: fields["Mems_allowed_list"]}
+		c.resident, _ = strconv.ParseInt(strings.TrimSuffix(fields["VmRSS"], " kB"), 10, 64)
+		if notNumber == nil || c.matches(word, strings.Split(h.File(dir+"cmdline").Text, "\x00")) {
+			found = append(found, c)
+		}
+	}
+	return found, nil
+}
+
+// matches reports whether a word names the process, its unit, container, pod or guest.
+func (c *candidate) matches(word string, command []string) bool {
+	unitOf, container := activity.Unit(c.cgroup), activity.Container(c.cgroup)
+	const leastID = 6 // digits of an id
+	switch {
+	case c.name == word || path.Base(command[0]) == word:
+		return true
+	case unitOf != "" && (unitOf == word || unitOf == word+".service"):
+		return true
+	case len(word) >= leastID && container != "" && strings.HasPrefix(container, word[:min(len(word), len(container))]):
+		return true
+	case len(word) == 36 && strings.Contains(strings.ReplaceAll(c.cgroup, "_", "-"), "pod"+word):
+		return true
+	}
+	return slices.ContainsFunc(command, func(argument string) bool { // QEMU: -name guest=NAME,...
+		first, _, _ := strings.Cut(argument, ",")
+		return first == "guest="+word
+	})
+}
+
+// place sums the memory and CPU time of a process on each node.
+func (v *View) place(h *host.Host, c *candidate, maps string) Process {
+	p := Process{PID: c.pid, Name: c.name, Cgroup: c.cgroup, CPUs: c.cpus, MemoryNodes: c.memoryNodes, Policies: map[string]int64{}}
+	memory := map[int]int64{}
+	fact.ParseNumaMaps(maps, h.PageSize(), func(m *fact.NumaMapping) {
+		for _, n := range m.Nodes {
+			memory[n.Node] += n.Pages * m.PageBytes
+			p.Policies[m.Policy] += n.Pages * m.PageBytes
+			p.Bytes += n.Pages * m.PageBytes
+		}
+	})
+	cpu, all := v.cpuTime(h, c.pid)
+	for _, n := range v.Nodes {
+		s := NodeShare{Node: n.Number, Bytes: memory[n.Number]}
+		if all > 0 {
+			s.CPUPercent = 100 * cpu[n.Number] / all
+		}
+		if p.Bytes > 0 {
+			p.LocalPercent += s.CPUPercent * float64(s.Bytes) / float64(p.Bytes)
+		}
+		p.Nodes = append(p.Nodes, s)
+	}
+	p.Verdict = v.judge(&p)
+	return p
+}
+
+// cpuTime returns the CPU time of a process's threads by the node of the CPU on which each
+// thread ran last, in ticks and one more a thread, so that idle threads count a little.
+func (v *View) cpuTime(h *host.Host, pid int) (ticks map[int]float64, all float64) {
+	ticks = map[int]float64{}
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	list, _ := h.Files.ReadDir(dir)
+	for _, d := range list {
+		text := h.File(dir + "/" + d.Name() + "/stat").Text
+		w := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from the third field of proc_pid_stat(5)
+		if len(w) < 37 {
+			continue
+		}
+		user, err := strconv.ParseFloat(w[11], 64)
+		system, err2 := strconv.ParseFloat(w[12], 64)
+		cpu, err3 := strconv.Atoi(w[36])
+		if err != nil || err2 != nil || err3 != nil {
+			continue
+		}
+		for _, n := range v.Nodes {
+			if set, err := unit.ParseCPUList(n.CPUs.Or("")); err == nil && set.Has(cpu) {
+				ticks[n.Number] += user + system + 1
+				all += user + system + 1
+			}
+		}
+	}
+	return ticks, all
+}
