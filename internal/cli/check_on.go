@@ -168,23 +168,36 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	case err != nil && out.kept.Len() == 0:
 		return nil, nil, fmt.Errorf("%w: %s", err, shortened(last))
 	}
-	audit, err := findings.ReadBaseline("the answer of "+host, out.kept.Bytes())
+	answer, err := answeredAudit(host, out.kept.Bytes())
 	if err != nil {
 		if last != "" {
 			err = fmt.Errorf("%w: %s", err, shortened(last))
 		}
 		return nil, nil, err
 	}
-	// Another host's answer is not trusted.
+	return answer, messagesOf(out.kept.Bytes()), nil
+}
+
+// answeredAudit returns the audit in the answer of a host, with its own headline. The answer is not
+// trusted.
+func answeredAudit(host string, text []byte) (*findings.Audit, error) {
+	audit, err := findings.ReadBaseline("the answer of "+host, text)
+	if err != nil {
+		return nil, err
+	}
 	for i, f := range audit.Findings {
 		if !slices.Contains(rule.States, f.State) {
-			return nil, nil, fmt.Errorf("the answer of %s has a finding in the unknown state %q", host, f.State)
+			return nil, fmt.Errorf("the answer of %s has a finding in the unknown state %q", host, f.State)
 		}
 		audit.Findings[i].Change = ""
 	}
 	answer := findings.NewAudit(host, audit.Time, audit.Platforms, audit.Findings)
-	answer.On = host
-	return answer, messagesOf(out.kept.Bytes()), nil
+	answer.On, answer.Hostname, answer.Newer, answer.FileSystems, answer.Slow = host, audit.Hostname, audit.Newer, audit.FileSystems, audit.Slow
+	if answer.Slow != nil && !answer.Slow.Valid() {
+		return nil, fmt.Errorf("the answer of %s has an invalid diagnosis", host)
+	}
+	answer.Conclude()
+	return answer, nil
 }
 
 // messagesOf returns the messages of an answer, at most maxMessages.

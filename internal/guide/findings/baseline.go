@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/rule"
 )
 
@@ -47,6 +48,13 @@ func ReadBaseline(name string, text []byte) (*Audit, error) {
 	}
 	if len(a.Findings) == 0 {
 		return nil, fmt.Errorf("%s is not a complete audit: the findings are missing", name)
+	}
+	for i := range a.Findings {
+		for _, v := range []*any{&a.Findings[i].Measured, &a.Findings[i].Want} {
+			if plain, ok := fact.Plain(*v); ok { // lists as the rules have them
+				*v = plain
+			}
+		}
 	}
 	return &a, nil
 }

@@ -36,6 +36,11 @@ func (d *Diagnosis) Lines() []string {
 	return append(out, "next: "+d.Causes[0].Next)
 }
 
+// Valid reports whether a diagnosis that was read can be printed.
+func (d *Diagnosis) Valid() bool {
+	return d.Sample != nil && (d.Reason == "" || len(d.Causes) > 0 && d.Causes[0].ID == d.Reason)
+}
+
 // Answers reports whether there is a result to print: a sample was taken, or an average since boot
 // is above a limit. It returns false for nil.
 func (d *Diagnosis) Answers() bool {
