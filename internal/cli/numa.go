@@ -20,7 +20,7 @@ func numaCommand(a *app) *cobra.Command {
 		Long: `Shows the NUMA nodes of a machine: their CPUs, memory, distances and devices.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(numaShowCommand(a))
+	c.AddCommand(numaShowCommand(a), numaAdviseCommand(a))
 	return c
 }
 

@@ -257,7 +257,7 @@ var verbs = []verb{
 	{"logs", logsCommand, "Requests", 0},
 	{"load", loadCommand, "Requests", liveOnly},
 	{"daemon", daemonCommand, "Daemon", liveOnly | needsRoot},
-	{"schedule", scheduleCommand, "Daemon", 0},
+	{"schedule", scheduleCommand, "Daemon", rare},
 	{"schema", schemaCommand, other, readOnly | rare},
 	{"version", versionCommand, other, readOnly | rare},
 	{"watch-trial", watchTrialCommand, "", 0},

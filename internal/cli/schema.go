@@ -52,6 +52,7 @@ var documents = map[string]any{
 	"load-http":       load.Result{},
 	"load-mqtt":       mqtt.Result{},
 	"numa":            placement.View{},
+	"numa-advice":     placement.Advice{},
 	"numa-processes":  placement.Processes{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},

@@ -1,0 +1,196 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/activity"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Advice is the JSON form of fettle numa advise.
+type Advice struct {
+	Schema   string      `json:"schema"` // fettle/numa-advice/v1
+	Headline ui.Headline `json:"headline"`
+	// Nodes are the nodes on which the process fits best, as a list ("0-1,3").
+	Nodes string `json:"nodes"`
+	// Fits is false if the machine has not as much free.
+	Fits  bool     `json:"fits"`
+	Rooms []RoomOf `json:"rooms"`
+}
+
+// RoomOf is the room of one node in Advice.
+type RoomOf struct {
+	Node        int     `json:"node"`
+	MemoryBytes int64   `json:"memory_bytes"`
+	FreeBytes   int64   `json:"free_bytes"` // free memory and inactive page cache
+	CPUs        float64 `json:"cpus"`       // a further thread of a core counts as 0.2
+	FreeCPUs    float64 `json:"free_cpus"`
+	Chosen      bool    `json:"chosen"`
+}
+
+// threadValue is what a further thread of a core is worth, in hundredths of a core: numad's -t.
+const threadValue = 20
+
+// Sample is the time for which Advise looks at the CPUs, as numad does.
+const Sample = 2 * time.Second
+
+// Advise looks at the machine for the time Sample, and chooses the nodes for a process that needs mb
+// MiB and cpu hundredths of a core.
+func Advise(ctx context.Context, h *host.Host, mb, cpu int) (*Advice, error) {
+	before, err := cpuTimes(h)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(Sample):
+	}
+	after, err := cpuTimes(h)
+	if err != nil {
+		return nil, err
+	}
+	rooms, err := Rooms(h, before, after)
+	if err != nil {
+		return nil, err
+	}
+	return advice(rooms, mb, cpu), nil
+}
+
+func cpuTimes(h *host.Host) (map[string]activity.CPUTime, error) {
+	text, err := h.Files.ReadFile("/proc/stat")
+	if err != nil {
+		return nil, err
+	}
+	times, err := activity.ParseCPUTimes(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("/proc/stat: %w", err)
+	}
+	return times, nil
+}
+
+// Rooms returns the room on each node as numad counts it: free memory with inactive page cache, and
+// the CPU time that was idle between two readings of /proc/stat.
+func Rooms(h *host.Host, before, after map[string]activity.CPUTime) ([]Room, error) {
+	f, tables := fact.CollectNodes(h)
+	if len(tables) == 0 {
+		return nil, fmt.Errorf("no NUMA nodes found: %s", f.NUMA.Node.Unknown())
+	}
+	threads := max(fact.Collect(h, "cpu").CPU.ThreadsPerCore.Or(1), 1)
+	var rooms []Room
+	for _, t := range tables {
+		r := Room{Node: t.Number}
+		for key, to := range map[string]*int{"MemTotal": &r.TotalMB, "MemFree": &r.FreeMB} {
+			v, ok := t.Memory(key).Get()
+			if !ok {
+				return nil, fmt.Errorf("the memory of node %d is unknown: %s", t.Number, t.Memory(key).Unknown())
+			}
+			*to = int(v >> 20)
+		}
+		r.FreeMB += int(t.Memory("Inactive(file)").Or(0) >> 20)
+		node := f.NUMA.Node.Get("node" + strconv.Itoa(t.Number))
+		cpus, err := unit.ParseCPUList(node.CPUList.Or(""))
+		if err != nil || node.CPUList.Unknown() != "" {
+			return nil, fmt.Errorf("the CPUs of node %d are unknown: %s", t.Number, node.CPUList.Unknown())
+		}
+		n := cpus.Len()
+		cores := (n + int(threads) - 1) / int(threads)
+		r.TotalCPU = 100*cores + threadValue*(n-cores)
+		idle := 0.0
+		for _, c := range cpus.Numbers() {
+			name := "cpu" + strconv.Itoa(c)
+			a, b := before[name], after[name]
+			if total := b.TotalS() - a.TotalS(); total > 0 {
+				idle += (b.IdleS - a.IdleS) / total
+			}
+		}
+		r.FreeCPU = max(int(100*idle)-(100*n-r.TotalCPU), 0)
+		for _, d := range node.Distance.Or(nil) {
+			r.Distances = append(r.Distances, int(d))
+		}
+		rooms = append(rooms, r)
+	}
+	for i, r := range rooms {
+		if len(r.Distances) != len(rooms) {
+			return nil, fmt.Errorf("node %d has %d distances for %d nodes", rooms[i].Node, len(r.Distances), len(rooms))
+		}
+	}
+	return rooms, nil
+}
+
+func advice(rooms []Room, mb, cpu int) *Advice {
+	nodes := unit.CPUs(Choose(rooms, mb, cpu)...)
+	a := &Advice{Schema: "fettle/numa-advice/v1", Nodes: nodes.String(), Rooms: []RoomOf{}}
+	freeMB, freeCPU := 0, 0
+	for _, r := range rooms {
+		chosen := nodes.Has(r.Node)
+		if chosen {
+			freeMB, freeCPU = freeMB+r.FreeMB, freeCPU+r.FreeCPU
+		}
+		a.Rooms = append(a.Rooms, RoomOf{r.Node, int64(r.TotalMB) << 20, int64(r.FreeMB) << 20, float64(r.TotalCPU) / 100, float64(r.FreeCPU) / 100, chosen})
+	}
+	a.Fits = freeMB >= mb && freeCPU >= cpu
+	h := &a.Headline
+	wanted := unit.Digits(float64(cpu)/100) + " CPUs"
+	if cpu == 100 {
+		wanted = "1 CPU"
+	}
+	if mb > 0 {
+		wanted += " and " + size(mb)
+	}
+	where, only := "node ", ""
+	if nodes.Len() > 1 {
+		where = "nodes "
+	}
+	if !a.Fits {
+		only = "only "
+	}
+	h.Line("%s%s for %s; free there: %s%s CPUs and %s", where, a.Nodes, wanted, only,
+		h.Figure("free_cpus", float64(freeCPU)/100, ""), h.Value("free_bytes", float64(int64(freeMB)<<20), size(freeMB)))
+	return a
+}
+
+func size(mb int) string { return unit.Size(int64(mb) << 20).Human() }
+
+// Print prints the nodes, then the room on each node.
+func (a *Advice) Print(s *ui.Screen) {
+	ui.PrintHeadline(s, &a.Headline)
+	right := func(head string) ui.Column { return ui.Column{Head: head, Right: true} }
+	g := &ui.Grid{Columns: []ui.Column{right("node"), right("free memory"), right("memory"), right("free CPUs"), right("CPUs"), {Head: "chosen"}}}
+	for _, r := range a.Rooms {
+		chosen := "no"
+		if r.Chosen {
+			chosen = "yes"
+		}
+		g.Rows = append(g.Rows, []string{strconv.Itoa(r.Node), unit.Size(r.FreeBytes).Human(), unit.Size(r.MemoryBytes).Human(), unit.Digits(r.FreeCPUs), unit.Digits(r.CPUs), chosen})
+	}
+	g.Write(s)
+}
+
+// ParseNeed reads a need as numad -w does: CPUS[:MB], such as 4 or 1.5:8192. MB may also be a size
+// with a unit (8GiB). It returns MiB and hundredths of a core.
+func ParseNeed(word string) (mb, cpu int, err error) {
+	c, m, some := strings.Cut(word, ":")
+	cpus, err := strconv.ParseFloat(c, 64)
+	if err != nil || !(cpus >= 0 && cpus <= 1e6) {
+		return 0, 0, fmt.Errorf("%q: want CPUS[:MB], such as 4:8192 or 4:8GiB", word)
+	}
+	if some {
+		if mb, err = strconv.Atoi(m); err != nil {
+			var n unit.Size
+			n, err = unit.ParseSize(m)
+			mb = int(n >> 20)
+		}
+		if err != nil || mb < 0 || mb > 1<<40 {
+			return 0, 0, fmt.Errorf("%q: want CPUS[:MB], such as 4:8192 or 4:8GiB", word)
+		}
+	}
+	return mb, int(100 * cpus), nil
+}
