@@ -86,7 +86,11 @@ func (in *Input) outside(value, is, bound, least, most any) error {
 	if in.why != "" {
 		reason = " (" + in.why + ")"
 	}
-	return &valueError{errors.New(text.Sprintf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason)), works}
+	err := errors.New(text.Sprintf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason))
+	if n, count := least.(int); count && n <= 1 && is == "less" {
+		return err // the least possible is not what anyone sizes for
+	}
+	return &valueError{err, works}
 }
 
 // oneOf returns the error of a word that is not among the accepted ones.
