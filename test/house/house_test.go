@@ -61,7 +61,7 @@ var districts = []district{
 	{path: "internal/product", layer: 2, budget: budget{16, 22990, 179}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17900, 300}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20390, 237}},
-	{path: "internal/measure", layer: 3, budget: budget{10, 13540, 299}},
+	{path: "internal/measure", layer: 3, budget: budget{10, 13790, 306}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 750, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2210, 44}},
@@ -71,7 +71,7 @@ var districts = []district{
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6340, 138}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6320, 139}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 110, 1}},
 	{path: "test", layer: testSupport, budget: budget{3, 270, 0}},
 }
@@ -333,7 +333,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 90, "kube/cmd/kubectl-fettle": 95}
+var linked = map[string]int{"cmd/fettle": 91, "kube/cmd/kubectl-fettle": 95}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {
