@@ -183,7 +183,7 @@ func TestRefusalsPrintACommand(t *testing.T) {
 		{"size openshift --pods 500 --cpu-manager sttic", ui.Usage, `--cpu-manager=static`, true},
 		{"size satellite --hosts 10 --capsule a,hosts=20 --capsule b,hosts=5", ui.Usage, `--capsule a,hosts=20 --capsule b,hosts=5 --hosts=25`, true},
 		{"size satellite --hosts 1000 --capsule a,downloads=5001 --capsule b", ui.Usage, `--hosts 1000 --capsule=a,downloads=1000 --capsule=b`, true},
-		{"size satellite --hosts -1", ui.Usage, `size satellite --hosts=1\n`, true},
+		{"size satellite --hosts -1", ui.Usage, `size satellite --hosts=12k\n`, true},
 		{"size satellite --hosts 99999999", ui.Usage, `--hosts=250000`, true},
 		{"size network --mtu 577", ui.Usage, `--mtu=\d+`, true},
 		{"size hugepages --size 16GiB --ram 8GiB", ui.Usage, `--ram=17GiB`, true},

@@ -236,7 +236,7 @@ var verbs = []verb{
 	{"why", whyCommand, "Look", readOnly},
 	{"history", historyCommand, "Look", readOnly},
 	{"numa", numaCommand, "Look", readOnly},
-	{"power", powerCommand, "Look", 0},
+	{"power", powerCommand, "Look", rare},
 	{"irq", irqCommand, "Look", readOnly | rare},
 	{"list", listCommand, "Look", readOnly | rare},
 	{"show", showCommand, "Look", readOnly | rare},

@@ -91,11 +91,7 @@ func (h *Help) Overview(root *cobra.Command) string {
 	fmt.Fprintf(&b, "%s: %s\n\n", root.DisplayName(), root.Short)
 	var also []string
 	h.groups(root, func(group string, verbs []*cobra.Command, rare []string) {
-		for _, name := range rare {
-			if name != "completion" { // --help lists it
-				also = append(also, name)
-			}
-		}
+		also = append(also, rare...)
 		for _, c := range verbs {
 			if slices.Contains(rare, c.Name()) {
 				continue

@@ -242,7 +242,7 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 		return err
 	}
 	if len(bytes.TrimSpace(extra)) > 0 {
-		return fmt.Errorf("%s is a directory entry, but has content", name)
+		return fmt.Errorf("%s has content, but is not the entry of a file", name)
 	}
 	if name == "/" {
 		if p.root || !e.mode.IsDir() || e.absent {

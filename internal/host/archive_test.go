@@ -143,7 +143,7 @@ func TestArchiveRefusals(t *testing.T) {
 		{"-- file 0644 escaped /a --\n\\q\n", "bad escape"},
 		{"-- file 0644 unread /a --\nx\n", "marked unread, but has content"},
 		{"-- file /a\n", "does not end"},
-		{"-- absent /a --\nx\n", "only files have content"},
+		{"-- absent /a --\nx\n", "has content, but is not the entry of a file"},
 		{"hello\n", "want an entry"},
 		{"-- run x [] --\n", "exit code"},
 		{"-- run 0 [] --\n", "want a command entry"},

@@ -183,9 +183,9 @@ func TestPoolWords(t *testing.T) {
 	}{
 		{kubelet.PoolPlan{}, "no KubeletConfig selects it"},
 		{kubelet.PoolPlan{KubeletConfigs: []string{"k"}}, "no settings from k"},
-		{kubelet.PoolPlan{MaxUnavailable: 2, Nodes: back, Stopped: "the pool is paused"}, "no KubeletConfig selects it, at most 2 unavailable; the pool is paused"},
-		{kubelet.PoolPlan{KubeletConfigs: []string{"k", "l"}, MaxUnavailable: 1, Nodes: back}, "no settings from k, l, at most 1 unavailable"},
-		{kubelet.PoolPlan{KubeletConfigs: []string{"k"}, MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}}, "maxPods 20 from k, at most 1 unavailable"},
+		{kubelet.PoolPlan{MaxUnavailable: 2, Nodes: back, Stopped: "the pool is paused"}, "no KubeletConfig selects it; at most 2 nodes unavailable at a time; the pool is paused"},
+		{kubelet.PoolPlan{KubeletConfigs: []string{"k", "l"}, MaxUnavailable: 1, Nodes: back}, "no settings from k, l; at most 1 node unavailable at a time"},
+		{kubelet.PoolPlan{KubeletConfigs: []string{"k"}, MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}}, "maxPods 20 from k; at most 1 node unavailable at a time"},
 		{kubelet.PoolPlan{Refused: "a\nb"}, "refused: a; b"},
 	} {
 		if got := poolWords(c.pool); got != c.want {

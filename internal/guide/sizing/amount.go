@@ -21,6 +21,9 @@ func Amount(v any, of string) string {
 		if of == "" {
 			return unit.Exact(n)
 		}
+		if n == 1 {
+			of = singular(of)
+		}
 		return unit.Digits(n) + " " + of
 	}
 	text := fmt.Sprint(v)
@@ -28,6 +31,18 @@ func Amount(v any, of string) string {
 		text = map[bool]string{true: "yes", false: "no"}[b]
 	}
 	return strings.TrimSpace(text + " " + of)
+}
+
+// singular returns the singular of a unit that is a plural noun: node of nodes. Other units ("s",
+// "%") stay.
+func singular(of string) string {
+	switch {
+	case strings.HasSuffix(of, "sses"):
+		return strings.TrimSuffix(of, "es")
+	case len(of) > 1:
+		return strings.TrimSuffix(of, "s")
+	}
+	return of
 }
 
 // formatLimit prints a number of a limit with at most three significant digits, integers in full.

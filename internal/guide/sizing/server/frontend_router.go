@@ -63,9 +63,9 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	}
 	chapter := rule.Cite("openshift-scalability", "11.1")
 
-	now, of := w.Traffic.Connections, "connections at a time, as HAProxy logs them"
+	now, of := w.Traffic.Connections, internaltext.Count(int(math.Round(w.Traffic.Connections)), "connection")+" at a time, as HAProxy logs them"
 	if now == 0 {
-		now, of = w.Traffic.Most, "requests in progress; the log does not contain idle connections, which come on top"
+		now, of = w.Traffic.Most, internaltext.Count(int(math.Round(w.Traffic.Most)), "request")+" in progress; the log does not contain idle connections, which come on top"
 	}
 	need := now * w.Headroom
 	least := figure("maxconn openshift")
@@ -73,7 +73,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		least = figure("maxconn haproxy")
 	}
 	conns := math.Max(least, math.Ceil(need/1000)*1000)
-	why := internaltext.Sprintf("%.0f %s; x %s is %.0f", now, of, unit.Digits(w.Headroom), math.Ceil(need))
+	why := internaltext.Sprintf("%s; x %s is %.0f", of, unit.Digits(w.Headroom), math.Ceil(need))
 	if need <= least {
 		why += internaltext.Sprintf("; the default %.0f suffices", least)
 	}
