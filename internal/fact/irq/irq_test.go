@@ -117,8 +117,9 @@ func TestDriverNames(t *testing.T) {
 	}
 }
 
-// TestBalance: the CPUs that irqbalance 1.9.2 of Debian prints as banned for the same variables
-// (irqbalance --debug --oneshot).
+// TestBalance: the CPUs that irqbalance leaves out. For no variables, a list, a mask, both and an
+// empty mask irqbalance 1.9.2 of Debian prints the same (irqbalance --debug --oneshot); the
+// other cases, and isolated CPUs, follow its manual page.
 func TestBalance(t *testing.T) {
 	for name, x := range map[string]struct{ file, banned, by string }{
 		"nothing":              {"", "3,7", "isolated and nohz_full CPUs"},

@@ -21,7 +21,7 @@ func containers(t testing.TB) []string {
 	return layer(t, "containerd", "layer", "containers")
 }
 
-// Numactl returns a directory with Debian's programs numastat and numactl.
+// Numactl returns a directory with Debian's programs numastat, numactl and numad.
 func Numactl(t testing.TB) string {
 	t.Helper()
 	Nightly(t, "needs numactl")
