@@ -173,6 +173,17 @@ func TestIRQBalancePlan(t *testing.T) {
 	if _, err := plugin.TryPlan(&IRQBalance, h, kinds, "banned_cpus=none of them"); err == nil {
 		t.Error("words were taken as CPUs")
 	}
+	// irqbalance uses a mask, if there is one, instead of the list.
+	for text, masked := range map[string]bool{
+		"A=1\nIRQBALANCE_BANNED_CPUS=3\n": true, "IRQBALANCE_BANNED_CPUS=\"3\"": true,
+		"#IRQBALANCE_BANNED_CPUS=3\n": false, "IRQBALANCE_BANNED_CPUS=\n": false, "IRQBALANCE_BANNED_CPUS=3\nIRQBALANCE_BANNED_CPUS=''\n": false,
+	} {
+		h := machine.Mounted(t, map[string]string{files[1]: text})
+		got := plugin.Lines(plugin.PlanUndotest(t, &IRQBalance, h, plugin.Kinds(h, IRQBalanceKinds(h)), "banned_cpus=1"))
+		if len(got) != 1 || strings.Contains(got[0], " overridden: not written: /etc/default/irqbalance:") != masked {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
 	h = machine.Mounted(t, map[string]string{"/etc/": ""})
 	got := plugin.Lines(plugin.PlanUndotest(t, &IRQBalance, h, plugin.Kinds(h, IRQBalanceKinds(h)), "banned_cpus=1"))
 	if len(got) != 1 || !strings.Contains(got[0], "unsupported: irqbalance is not installed") {

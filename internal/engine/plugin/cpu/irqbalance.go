@@ -28,7 +28,10 @@ var IRQBalance = plugin.Plugin{
 	}},
 }
 
-const irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
+const (
+	irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
+	irqbalanceMask     = "IRQBALANCE_BANNED_CPUS"
+)
 
 // files are the paths of irqbalance's environment file: Red Hat's and SUSE's, then Debian's.
 var files = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
@@ -63,7 +66,28 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 			return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the machine has CPUs %s, not %s", present, beyond)}, nil
 		}
 	}
+	if b, err := r.Host.Files.ReadFile(file); err == nil {
+		if line := maskLine(string(b)); line > 0 {
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Overridden, "not written: %s:%d sets %s, which irqbalance uses instead of %s; remove that line", file, line, irqbalanceMask, irqbalanceVariable)}, nil
+		}
+	}
 	return []plugin.Item{plugin.Want(s, cpus.String(), o)}, nil
+}
+
+// maskLine returns the line of an environment file that sets irqbalanceMask, or 0. irqbalance
+// 1.9.2 calls the mask discarded, but uses it and ignores the list (findings/irqbalance-banned-mask.sh).
+func maskLine(text string) (at int) {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if value, ok := strings.CutPrefix(strings.TrimLeft(line, " \t"), irqbalanceMask+"="); ok {
+			at = number
+			if unquote(value) == "" {
+				at = 0
+			}
+		}
+	}
+	return at
 }
 
 // IRQBalanceKinds returns the setting kinds that this plug-in adds:
