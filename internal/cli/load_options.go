@@ -93,14 +93,18 @@ func errorStatuses(words string) error {
 // rules adds checks for flags that exclude or require each other.
 func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Exclusive(c, "rate", "steps", "connections", "replay")
-	cliutil.Check(c, func([]string) error {
+	cliutil.Check(c, func(args []string) error {
 		switch {
 		case o.findKnee && o.rate == "":
 			return ui.Retry(ui.Usage, errors.New("--find-knee needs the lowest rate (--rate 100/s) or both ends (--rate 100/s..5000/s)"), "", "--rate=100/s")
 		case o.findKnee && len(o.expect) == 0:
 			return ui.Retry(ui.Usage, errors.New("--find-knee needs a threshold: --expect 'p99 < 200ms', --expect 'errors < 1%'"), "", "--expect=p99 < 200ms")
 		case o.rate == "" && o.steps == "" && !o.given("connections") && len(o.replay.logs) == 0 && !o.given("requests"):
-			return ui.Retry(ui.Usage, errors.New("no load given; want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", "--rate=100/s")
+			more := []string{"--rate=100/s"}
+			if len(args) == 0 {
+				more = append(more, "http://localhost:8080/")
+			}
+			return ui.Retry(ui.Usage, errors.New("no load given; want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", more...)
 		}
 		return nil
 	})

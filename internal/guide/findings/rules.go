@@ -3,6 +3,7 @@ package findings
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -114,7 +115,37 @@ func PrintTable(s *ui.Screen, t *rule.Table) {
 			}
 			g.Rows = append(g.Rows, row)
 		}
+		if s.Page == nil && !s.Wide && s.Width > 0 && tableWidth(&g) > s.Width {
+			printRecords(s, &g)
+			continue
+		}
 		g.Write(s)
+	}
+}
+
+// tableWidth returns the width of a table that is printed uncut, in columns of the terminal.
+func tableWidth(g *ui.Grid) (all int) {
+	for i, c := range g.Columns {
+		widest := utf8.RuneCountInString(c.Head)
+		for _, row := range g.Rows {
+			widest = max(widest, utf8.RuneCountInString(row[i]))
+		}
+		all += widest + 2
+	}
+	return all - 2
+}
+
+// printRecords prints each row below its first cell, one line a column. Empty cells are omitted.
+func printRecords(s *ui.Screen, g *ui.Grid) {
+	for _, row := range g.Rows {
+		ui.PrintLine(s, "%s", row[0])
+		record := ui.Grid{Columns: ui.Columns("", "")}
+		for i, cell := range row {
+			if i > 0 && cell != "" {
+				record.Rows = append(record.Rows, []string{"  " + g.Columns[i].Head, cell})
+			}
+		}
+		record.Write(s)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -15,34 +16,52 @@ func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 	step, stop := p.Screen.StepsUntil(end)
 	e.Progress = func(c *prove.Course, v prove.Visit) {
 		p.tellPhase(c, v)
-		text, left := ahead(c, p.design)
+		next, left := ahead(c, p.design)
 		done := len(p.visits) - past
-		step(text, done, done+left)
+		step(next, done, done+left)
 	}
 	return stop
 }
 
 // ahead returns which block is next, and about how many visits are ahead. Before the placebo has
 // shown the noise, it is the least number.
-func ahead(c *prove.Course, d prove.Design) (text string, visits int) {
+func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 	s := c.Next()
 	if s.Phase == prove.Done {
 		return "evaluating", 0
 	}
-	all := d.Least
+	all, of := d.Least, "about"
 	if !math.IsNaN(c.Noise()) {
 		all = c.Planned(d.Most)
+		if c.Planned(unbounded) > d.Most {
+			of = "at most"
+		}
 	}
 	var blocks int
 	if s.Phase == prove.Placebo {
-		text = fmt.Sprintf("placebo, block %d of %d", s.Block+1, d.Placebo)
+		words = fmt.Sprintf("placebo, block %d of %d", s.Block+1, d.Placebo)
 		blocks = d.Placebo - s.Block + all
 	} else {
 		all = max(all, s.Block+1)
-		text = fmt.Sprintf("block %d of about %d", s.Block+1, all)
+		words = fmt.Sprintf("block %d of %s %d", s.Block+1, of, all)
 		blocks = all - s.Block
 	}
-	return text, max(1, int(float64(blocks)*c.Visits())-s.Place)
+	return words, max(1, int(float64(blocks)*c.Visits())-s.Place)
+}
+
+// unbounded is more blocks than any experiment has.
+const unbounded = 100_000
+
+// needed describes how many visits detect an effect of the margin with the noise so far, and
+// whether the experiment may end before.
+func needed(c *prove.Course, d prove.Design, margin string) string {
+	visits := func(blocks int) string { return text.Count(int(float64(blocks)*c.Visits()), d.Unit()) }
+	blocks := c.Planned(unbounded)
+	words := visits(blocks) + " are needed to detect " + margin
+	if blocks > d.Most {
+		words += ", and this experiment ends after at most " + visits(d.Most) + ": it may stay undecided"
+	}
+	return words
 }
 
 // tellPhase prints what a phase or block has shown.
@@ -56,7 +75,7 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
 		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
-			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %.0f %ss are needed to detect %s", 100*c.Noise(), float64(c.Planned(100_000))*c.Visits(), p.design.Unit(), p.o.Margin)
+			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design, p.o.Margin))
 		case v.Phase == prove.Blocks && p.Screen.Width > 0:
 			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
 		}

@@ -1,0 +1,28 @@
+package experiment
+
+import (
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/measure/prove"
+)
+
+// TestProgressNamesTheLimit: with little noise it is said about how many blocks are ahead; with
+// so much that the allowed blocks do not suffice, that the experiment may stay undecided.
+func TestProgressNamesTheLimit(t *testing.T) {
+	for spread, limited := range map[float64]bool{0.0001: false, 0.5: true} {
+		d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})
+		c := prove.Begin(d)
+		for i := 0; c.Next().Phase == prove.Placebo; i++ {
+			value := 100 * (1 + spread*float64(i*i%7))
+			if err := c.Took(prove.Values{"took": value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next, _ := ahead(c, d)
+		words := needed(c, d, "2%")
+		if strings.Contains(next, "at most 40") != limited || strings.Contains(words, "may stay undecided") != limited {
+			t.Errorf("spread %v: %s; %s", spread, next, words)
+		}
+	}
+}
