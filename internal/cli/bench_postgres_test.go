@@ -162,7 +162,7 @@ func TestBenchPostgres(t *testing.T) {
 
 	says(fettle(4, "--scale", "90000"), "more than a quarter of the free space")
 	says(fettle(2, "--scale", "0"), "--scale")
-	says(fettle(2, "--top", "5"), "for --tables")
+	says(fettle(2, "--top", "5"), "--top needs --tables")
 	says(fettle(2, "--pgbench", "/nonexistent"), "--pgbench: program /nonexistent not found")
 	t.Run("a step fails", func(t *testing.T) {
 		fake := filepath.Join(t.TempDir(), "pgbench")

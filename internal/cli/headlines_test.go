@@ -37,7 +37,7 @@ var headlineVerbs = []struct {
 	{"check postgresql --details", false},
 	{"check --explain T19", true},
 	{"diff", false},
-	{"size puppet --log ../../examples/logs/puppet.log", true},
+	{"size puppet --ram 16GiB --log ../../examples/logs/puppet.log", true},
 	{"size httpd --log ../../internal/logformat/testdata/real/httpd-combined_TD.log", true},
 	{"size router --log ../../internal/logformat/testdata/real/haproxy-local.log", true},
 	{"schedule next", true},

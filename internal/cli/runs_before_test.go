@@ -43,14 +43,14 @@ func TestRunsBeforeFirstBlock(t *testing.T) {
 	}
 	for _, of := range []string{l.Runs[0].Name, file} {
 		out, code := p.run("runs", "show", of)
-		for _, want := range []string{" of 4 blocks\n", "0 of at most 40", "none: no block is complete"} {
+		for _, want := range []string{" of 4 blocks\n", "0 of at most 40", "cannot tell yet: no block is complete"} {
 			if code != 0 || !strings.Contains(out, want) {
 				t.Errorf("exit code %d, no %q: %s", code, want, out)
 			}
 		}
 	}
 	p.touch("mended")
-	if out, code := p.run("prove", "--resume", "last", "--force", "--expect", "slower"); code != 3 || !strings.Contains(out, "expected slower; the verdict is: faster by ") {
+	if out, code := p.run("prove", "--resume", "last", "--force", "--expect", "slower"); code != 3 || !strings.Contains(out, "--expect slower not met; the verdict is: faster by ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.restored()

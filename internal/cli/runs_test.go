@@ -91,7 +91,7 @@ func TestRunsMethod(t *testing.T) {
 	}
 
 	out, code := p.run("runs", "list")
-	if code != 0 || !strings.Contains(out, fmt.Sprintf("%s (judged by method 1; the current method %d says: %s)", old.Verdict, prove.Method, now.Verdict)) || strings.Count(out, "(by method") != 2 {
+	if code != 0 || !strings.Contains(out, fmt.Sprintf("%s (judged by method 1; the current method %d says: %s)", old.Verdict, prove.Method, now.Verdict)) || strings.Count(out, "(judged by method") != 2 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 
@@ -155,7 +155,7 @@ func TestRunsFailed(t *testing.T) {
 	if out, code := p.run("runs", "list"); code != 0 || !strings.Contains(out, "failed, can be resumed") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if out, code := p.run("runs", "show", l[1].Name); code != 0 || !strings.Contains(out, "failed: the work failed with") || !strings.Contains(out, "exit status 9") {
+	if out, code := p.run("runs", "show", l[1].Name); code != 0 || !strings.Contains(out, "failed: the measured work failed with") || !strings.Contains(out, "exit status 9") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.touch("mended")

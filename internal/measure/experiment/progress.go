@@ -55,7 +55,7 @@ const unbounded = 100_000
 // needed describes how many visits detect an effect of the margin with the noise so far, and
 // whether the experiment may end before.
 func needed(c *prove.Course, d prove.Design, margin string) string {
-	visits := func(blocks int) string { return text.Count(int(float64(blocks)*c.Visits()), d.Unit()) }
+	visits := func(blocks int) string { return text.Count(int(math.Round(float64(blocks)*c.Visits())), d.Unit()) }
 	blocks := c.Planned(unbounded)
 	words := visits(blocks) + " are needed to detect " + margin
 	if blocks > d.Most {

@@ -75,7 +75,7 @@ func compare(s *platform.Subject, t *platform.Known, id setting.Setting, winner 
 	case s.Kinds.Equal(id, setting.Text(text), setting.Text(winner.Value.Text)):
 		t.Give(same, true, winner.Place())
 	case missing != "":
-		t.Unclear(same, winner.Place(), fmt.Sprintf("%s names %s, but %s is not in this copy", winner.Place(), winner.Value.Text, missing))
+		t.Unclear(same, winner.Place(), fmt.Sprintf("%s sets %q, but %s is not in this copy", winner.Place(), winner.Value.Text, missing))
 	default:
 		t.Give(same, false, winner.Place())
 	}

@@ -71,7 +71,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	if total > 1_000_000 || processes > 20_000 {
 		return nil, sizing.Bad("log", "%.0f requests in progress need %d processes of httpd, and it starts 20,000 at most: use several servers", w.Traffic.Most, processes)
 	}
-	add("httpd", "ServerLimit", processes, text.Sprintf("x %.0f threads each; httpd starts no more processes, whatever MaxRequestWorkers is (H01)", threads), guide)
+	add("httpd", "ServerLimit", processes, "x "+text.Count(int(threads), "thread")+" each; httpd starts no more processes, whatever MaxRequestWorkers is (H01)", guide)
 	add("httpd", "MaxRequestWorkers", total, why+", in whole processes (H02)", guide)
 	threadLimit := 0
 	if limit := figure("thread limit"); w.MPM == "event" && threads > limit {
@@ -139,7 +139,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	if w.For != "satellite" {
 		step("Or let fettle set them, which can be undone", fmt.Sprintf("fettle tune --set httpd:ServerLimit=%d --set httpd:MaxRequestWorkers=%d", processes, total), unit, "fettle status")
 	}
-	r.Headline.Line("MaxRequestWorkers %s: %s processes of %.0f threads (%s), for %s in progress in the busiest moment", r.InHeadline("httpd", "MaxRequestWorkers"), r.InHeadline("httpd", "ServerLimit"), threads, w.MPM, r.InHeadline("log", "at_work"))
+	r.Headline.Line("MaxRequestWorkers %s: %s processes of %s (%s), for %s in progress in the busiest moment", r.InHeadline("httpd", "MaxRequestWorkers"), r.InHeadline("httpd", "ServerLimit"), text.Count(int(threads), "thread"), w.MPM, r.InHeadline("log", "at_work"))
 	w.caveats(r, full)
 	r.First("httpd/*", "unit/*", "log/*")
 	return r, r.Err()
