@@ -20,7 +20,7 @@ func numaCommand(a *app) *cobra.Command {
 		Long: `Shows the NUMA nodes of a machine: their CPUs, memory, distances and devices.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(numaShowCommand(a), numaAdviseCommand(a))
+	c.AddCommand(numaShowCommand(a), numaAdviseCommand(a), numaRunCommand(a))
 	return c
 }
 
@@ -81,20 +81,26 @@ func (a *app) numaProcesses(h *host.Host, word string, limit time.Duration, deta
 	return err
 }
 
-// numastatArguments cuts the arguments after --numastat off a call of numa show: cobra does not
-// know the options of numastat.
-func numastatArguments(args []string) (ours, numastat []string) {
-	i := slices.Index(args, "--numastat")
-	if i < 0 || !slices.Contains(args[:i], "numa") {
+// foreignArguments cuts off the arguments that are those of another program: numastat's after
+// --numastat of numa show, and numactl's after numa run. cobra does not know their options.
+func foreignArguments(args []string) (ours, foreign []string) {
+	at := slices.Index(args, "numa")
+	if at < 0 {
 		return args, nil
 	}
-	return args[:i+1], args[i+1:]
+	if i := slices.Index(args, "--numastat"); i > at {
+		return args[:i+1], args[i+1:]
+	}
+	if at+2 < len(args) && args[at+1] == "run" && args[at+2] != "--help" && args[at+2] != "-h" {
+		return args[:at+2], args[at+2:]
+	}
+	return args, nil
 }
 
 func (a *app) printNumastat(h *host.Host) error {
 	value, set := os.LookupEnv("NUMASTAT_WIDTH")
 	width := placement.NumastatWidth(value, set, a.screen.Width > 0)
-	if err := placement.Numastat(h, a.numastat, width, os.Getpid(), a.screen.Out, a.screen.Say); err != nil {
+	if err := placement.Numastat(h, a.foreign, width, os.Getpid(), a.screen.Out, a.screen.Say); err != nil {
 		return ui.Exit(ui.Failed, err) // the exit code of numastat
 	}
 	return nil

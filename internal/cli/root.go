@@ -35,7 +35,7 @@ type app struct {
 	asCommand   string   // command without --reason
 	note        string   // --reason
 	window      string   // --window of a verb that writes
-	numastat    []string // arguments after --numastat
+	foreign     []string // arguments of another program: see foreignArguments
 }
 
 // Main runs the program with args and returns its exit code.
@@ -79,7 +79,7 @@ func (sys system) run(ctx context.Context, version string, args []string, out, e
 	screen.Out = &cliutil.Out{Writer: out}
 	a := &app{system: sys, version: version, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
-	args, a.numastat = numastatArguments(args)
+	args, a.foreign = foreignArguments(args)
 	screen.Call = cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
