@@ -36,7 +36,7 @@ type Energy struct {
 	host  *host.Host
 	mu    sync.Mutex
 	zones []*zone
-	why   string // why there is no energy; "" if there is
+	why   string // reason why energy cannot be read; "" if it can
 }
 
 // OpenEnergy starts to add up.
@@ -108,7 +108,7 @@ func (e *Energy) open(id string) *zone {
 	return z
 }
 
-// Why returns why there is no energy, or "".
+// Why returns the reason why energy cannot be read, or "".
 func (e *Energy) Why() string { return e.why }
 
 // Poll adds the energy since the last call.

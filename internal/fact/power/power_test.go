@@ -216,7 +216,7 @@ func TestEnergy(t *testing.T) {
 	}
 	s = Sample{IntervalS: 2, Packages: []Package{{Package: 0}}}
 	if e.setPower(&s, make([]float64, 5)); s.Machine.PowerW != nil || s.Packages[0].PowerW != nil {
-		t.Error("a counter that stands still is no power")
+		t.Error("a counter that does not advance was taken as a power of 0")
 	}
 	for name, h := range map[string]*host.Host{
 		"no powercap": machine.Mounted(t, nil), "no RAPL in powercap": machine.Mounted(t, map[string]string{"/sys/class/powercap/": ""}),

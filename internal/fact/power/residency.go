@@ -13,7 +13,7 @@ import (
 // rate of the time stamp counter, which the unit msr has.
 type residency struct {
 	counters []residencyCounter
-	why      string // why there is none
+	why      string // reason why the counters cannot be read; "" if they can
 }
 
 type residencyCounter struct {

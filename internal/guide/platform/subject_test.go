@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		{"another input", []product.Installed{installed{"a", nil}}, "p.version", fact.Answer{Value: "version of a"}},
 		{"one of two", []product.Installed{installed{"a", nil}, installed{"b", map[string]string{"max": "1"}}}, "p.b.max", fact.Answer{Value: 1.0, At: "/etc/p.conf:3", From: fact.Files}},
 		{"two", []product.Installed{installed{"a", nil}, installed{"b", nil}}, "p.max", fact.Answer{Unknown: "2 instances of p (a, b), but the rule applies to one"}},
-		{"nobody's", nil, "q.max", fact.Answer{Unknown: "no source contains this fact"}},
+		{"without a source", nil, "q.max", fact.Answer{Unknown: "no source contains this fact"}},
 	} {
 		s := NewSubject(context.Background(), h, setting.Kernel(h), append(Facts(), Product(platformProduct(tt.all...))))
 		got := s.Answer(tt.input)

@@ -282,7 +282,7 @@ func TestCommandEndsAll(t *testing.T) {
 }
 
 // TestCommandEnergy: the energy of a run, from a counter that the command moves past its highest
-// value; and a counter that stands still, which is no energy.
+// value; and a counter that does not advance, which is an error and not 0 J.
 func TestCommandEnergy(t *testing.T) {
 	const zone = "/sys/class/powercap/intel-rapl:0/"
 	h := testkitmachine.Mounted(t, map[string]string{zone + "name": "package-0\n", zone + "energy_uj": "9000000\n", zone + "max_energy_range_uj": "10000000\n"})
@@ -292,6 +292,6 @@ func TestCommandEnergy(t *testing.T) {
 		t.Errorf("%v J, want 3.5; %v", m.Values["energy"], err)
 	}
 	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not move") {
-		t.Errorf("a counter that stands still: %v", err)
+		t.Errorf("a counter that does not advance: %v", err)
 	}
 }

@@ -221,7 +221,7 @@ func TestPageRulesHaveAdvice(t *testing.T) {
 		"kept":           {"hugepages-2Mi=64Mi", "HugePages", "64Mi", nil},
 		"too large":      {"hugepages-2Mi=64Mi", "HugePages", "128Mi", []string{"volume v: set sizeLimit 64Mi; or request 128Mi of hugepages-2Mi in the containers in total"}},
 		"another medium": {"hugepages-2Mi=64Mi", "HugePages-1Gi", "64Mi", []string{"volume v: request pages of this size in a container, or set another medium"}},
-		"nobody asks":    {"", "HugePages", "64Mi", []string{"volume v: request hugepages-SIZE in a container, as much as the volume needs"}},
+		"no request":     {"", "HugePages", "64Mi", []string{"volume v: request hugepages-SIZE in a container, as much as the volume needs"}},
 		"no such size":   {"hugepages-1Gi=1Gi", "HugePages", "1Gi", []string{"hugepages-1Gi: request a size that the node has: hugepages-2Mi"}},
 	} {
 		in := Input{Node: n, Pod: pod(guaranteed("c", "cpu=1 memory=1Gi "+c.pages))}

@@ -112,7 +112,7 @@ func TestAdvice(t *testing.T) {
 		"behind Apache":             {plugins(), apache, nil, "worthwhile, do first", "worthwhile", ApacheSite, "nginx", ""},
 		"asked for Apache":          {plugins(), debian(), []string{"front-end", "apache"}, "worthwhile, do first", "worthwhile", ApacheSite, "nginx", "Apache httpd is not installed"},
 		"a quiet one":               {quiet(), debian(), nil, "not worthwhile", "not worthwhile", "", "usr/local", ""},
-		"asked for all the same":    {quiet(), debian(), []string{"parts", "static,cache,jruby"}, "worthwhile, do first", "worthwhile", scripts + " " + NginxFile, "", ""},
+		"requested by an option":    {quiet(), debian(), []string{"parts", "static,cache,jruby"}, "worthwhile, do first", "worthwhile", scripts + " " + NginxFile, "", ""},
 		"in place":                  {source003Log(), versioned, nil, "in place", "not worthwhile", "", scripts, ""},
 		"switched off":              {source003Log(), off, nil, "worthwhile, do first", "not worthwhile", scripts, "", "static_catalogs is false (/etc/puppet/puppet.conf:3)"},
 		"Enterprise":                {plugins(), enterprise, nil, "by Code Manager", "not written", "", "usr/local " + NginxFile, ""},
