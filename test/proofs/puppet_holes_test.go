@@ -7,28 +7,67 @@ import (
 	"strings"
 )
 
+// inWords translates the labels of a record into the words of the page. The record keeps
+// the labels with which it was measured.
+var inWords = strings.NewReplacer(
+	"Puppet Server itself, as its package sets it up", "Puppet Server alone, as packaged",
+	"Puppet Server as its package sets it up", "Puppet Server as packaged",
+	"its log, and what to do about it", "analysis of its log",
+	"holes of Puppet Server alone", "security holes of Puppet Server alone",
+	"Puppet Server on the loopback, started anew", "restart of Puppet Server on the loopback address",
+	"the mix, without and with a cache", "load without and with a cache",
+	"the source's test of one file", "the article's test of one file",
+	"holes", "security holes",
+	"static catalogs, with Puppet Server started anew", "static catalogs, after a restart of Puppet Server",
+	"directly", "no front end",
+	"the first run of a node", "first run of a node",
+	"the first catalog of the new server", "first catalog after the restart of Puppet Server",
+	"a file was changed just before", "one file changed just before",
+	"Apache, the source's cache word for word", "Apache, the article's cache configuration",
+	"Apache, the same with mod_cache_disk", "Apache, the article's configuration with mod_cache_disk",
+	"Apache, the same made to keep something", "Apache, mod_cache_disk without the query",
+	"headers of clients kept", "passes on identity headers of clients",
+	"the cache asks for no certificate", "serves its cache without a certificate",
+	"the cache without the query", "cache key without the query",
+	", as fettle writes it, and Puppet Server on all addresses", ", written by fettle; Puppet Server listens on all addresses",
+	", as fettle writes it", ", written by fettle",
+	"as it was", "version 1",
+	"as it is", "version 2",
+	"the other one's", "of the other environment",
+	askedNobody, "metadata of a file that a node has just requested; the client has no certificate",
+	askedForged, "the same metadata; the client has no certificate, but sends headers that name a node",
+	askedElsewhere, "metadata of the same file in the other environment; the client is a node",
+	askedStale, "metadata of a file that has just changed; the client is a node",
+	askedPurged, "the same metadata, after the deployment script has emptied the cache",
+	askedForeign, "the catalog of another node, which that node has just requested; the client is a node",
+	askedForgedAlone, "the same catalog; the client has no certificate, but sends headers that name the other node",
+	askedForgedNode, "the same catalog; the client has its own certificate and sends headers that name the other node",
+	askedPast, "the same catalog from Puppet Server itself, past the front end; the headers name the other node",
+	askedNoCatalog, "the same catalog; the client has no certificate",
+).Replace
+
 // runs is the table of agents' runs.
 func (r *puppetRecord) runs(w *words) {
-	w.say("## What an agent asks for")
-	w.say("A catalog of %d files with a source of their own, and one directory of %d files. Static catalogs are the git-backed pair of commands that `fettle size puppet` writes; the last run fetched the changed file in its version.", r.Files, r.Directory)
-	rows := [][]string{{"run", "front end", "cache", "static catalogs", "requests at Puppet Server", "of them `file_metadata`", "at the front end", "catalog applied in", "whole run"}}
+	w.say("## Requests of an agent run")
+	w.say("The catalog has %d files, each with its own source, and one directory of %d files. Static catalogs use the two git-backed commands that `fettle size puppet` writes. In the last run, the agent fetched the changed file in the version that its catalog names.", r.Files, r.Directory)
+	rows := [][]string{{"run", "front end", "cache", "static catalogs", "requests to Puppet Server", "`file_metadata` requests", "requests to the front end", "time to apply the catalog", "time of the whole run"}}
 	for _, a := range r.Agents {
 		front := "-"
 		if a.AtFront != nil {
 			front = fmt.Sprint(sum(a.AtFront))
 		}
-		rows = append(rows, []string{a.What, title(a.Front), yes(a.Cached), yes(a.Static), fmt.Sprint(sum(a.Behind)), fmt.Sprint(a.Behind["GET file_metadata"]), front, ms(a.Applied), ms(a.Whole)})
+		rows = append(rows, []string{inWords(a.What), title(a.Front), yes(a.Cached), yes(a.Static), fmt.Sprint(sum(a.Behind)), fmt.Sprint(a.Behind["GET file_metadata"]), front, ms(a.Applied), ms(a.Whole)})
 	}
 	w.table(rows...)
 	for _, l := range r.Loads {
 		if l.Of == "replay" && l.Result.Replay != nil {
 			t := l.Result.Replay
-			w.say("The log of the first four runs, replayed through %s with its cache (`fettle load http --replay`, %g times as fast): %d requests, %s; %.3g/s answered, p50 %s, p99 %s, %d errors.", title(l.Front), t.Speed, t.Requests, t.Left(), l.Result.Whole.AnswerRate, ms(l.Result.Whole.Latency.P50S), ms(l.Result.Whole.Latency.P99S), l.Result.Whole.Errors)
+			w.say("`fettle load http --replay` replayed the log of the first four runs through %s with its cache, %g times as fast as recorded: %d requests, %s. The result: %.3g answers/s, p50 %s, p99 %s, %d errors.", title(l.Front), t.Speed, t.Requests, t.Left(), l.Result.Whole.AnswerRate, ms(l.Result.Whole.Latency.P50S), ms(l.Result.Whole.Latency.P99S), l.Result.Whole.Errors)
 		}
 	}
 }
 
-// requests is how many there are of all kinds.
+// requests returns the total number of requests, in words.
 func requests(of map[string]uint64) string {
 	if n := sum(of); n != 1 {
 		return fmt.Sprintf("%d requests", n)
@@ -43,20 +82,20 @@ func sum(of map[string]uint64) (n uint64) {
 	return n
 }
 
-// holes is the table of what was asked of each site.
+// holes writes the table of the answers of each configuration.
 func (r *puppetRecord) holes(w *words) {
-	w.say("## Holes")
-	w.say("Each configuration was asked the same, in this order, with curl. A status in bold is a hole: what should have been refused was given, or what was given is of another time or environment. `fettle check puppet --probe` asked each as well; the last column is what it found.")
+	w.say("## Security holes")
+	w.say("curl sent the same requests to each configuration, in this order. A status in bold is a hole: the configuration answered a request that it should refuse, or its answer was out of date or of the wrong environment. Version 1 is the file of the node's own environment before the change, version 2 after it. The last column has the findings of `fettle check puppet --probe`.")
 	for i, q := range puppetQuestions {
-		w.item("%d. %s", i+1, q)
+		w.item("%d. %s", i+1, inWords(q))
 	}
-	head := []string{"configuration", "keeps"}
+	head := []string{"configuration", "caches"}
 	for i := range puppetQuestions {
 		head = append(head, fmt.Sprint(i+1))
 	}
 	rows := [][]string{append(head, "`fettle check`")}
 	for _, s := range r.Probes {
-		row := []string{s.Name, yes(s.Kept)}
+		row := []string{inWords(s.Name), yes(s.Kept)}
 		for _, q := range puppetQuestions {
 			a := s.answer(q)
 			switch {
@@ -65,10 +104,10 @@ func (r *puppetRecord) holes(w *words) {
 			default:
 				text := a.Status
 				if a.Status == "000" {
-					text = "nobody there"
+					text = "no answer"
 				}
 				if a.Says != "" {
-					text += " " + a.Says
+					text += " " + inWords(a.Says)
 				}
 				if a.Open {
 					text = "**" + text + "**"
@@ -79,16 +118,18 @@ func (r *puppetRecord) holes(w *words) {
 		rows = append(rows, append(row, found(s)))
 	}
 	w.table(rows...)
-	w.say("What is particular to each (the others with a hole are right in all else):")
+	w.say("The configurations differ in these lines; everything else in them is correct:")
 	for _, s := range r.Probes {
 		if s.Configuration != "" {
-			w.item("- %s: `%s`", s.Name, strings.ReplaceAll(strings.TrimSpace(s.Configuration), "\n", "; "))
+			w.item("- %s: `%s`", inWords(s.Name), strings.ReplaceAll(strings.TrimSpace(s.Configuration), "\n", "; "))
 		}
 	}
-	w.say("mod_mem_cache is gone since Apache 2.4, so that the source's lines are skipped; with mod_cache_disk in its place nothing is kept, because the environment is in the query since Puppet 4 and the answers do not say for how long they are good. Question 4 has to be read with question 5: a cache says what was true for five minutes at most, and each deployment has to empty it. With static catalogs nothing of the kind can be: the table above has a run just after a file was changed. Question 6 is by GET, as agents of Puppet 2 asked; those of today POST, and no cache keeps that.")
+	w.say("Apache 2.4 no longer has mod_mem_cache, so it skips the article's lines. With mod_cache_disk, Apache caches nothing: since Puppet 4 each request has the environment in its query, and the answers have no expiry time.")
+	w.say("Read request 4 together with request 5: a cached answer can be up to five minutes old, so each deployment has to empty the cache. Static catalogs do not have this problem: the last run in the table above came just after a change of a file.")
+	w.say("Request 6 uses GET, as agents of Puppet 2 did. Current agents use POST, and no cache keeps answers to POST.")
 }
 
-// found are the rules that a site does not pass.
+// found lists the rules that a configuration does not pass.
 func found(s puppetSite) string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(s.Findings)) {
@@ -102,28 +143,28 @@ func found(s puppetSite) string {
 	return strings.Join(out, ", ")
 }
 
-// limits is what the record does not say.
+// limits writes what limits the conclusions.
 func (r *puppetRecord) limits(w *words) {
-	w.say("## What it does not say")
-	w.item("- The generator, the front end and Puppet Server shared %d processors: what a cache saves here the others get. The source's generator had a machine of its own, and its servers are not named; only ratios can be held beside each other.", r.Machine.CPUs)
+	w.say("## Limits of this experiment")
+	w.item("- The load generator, the front end and Puppet Server shared %d processors. CPU time that the cache saves is therefore free for the others. The article's generator had a separate machine, and the article does not describe its servers. Compare only ratios with the article.", r.Machine.CPUs)
 	var means []string
 	for _, l := range r.Loads {
 		if l.Of == "mix" && !l.Cached {
 			means = append(means, fmt.Sprintf("%s through %s in round %d", ms(l.Result.Whole.Latency.MeanS), title(l.Front), l.Round))
 		}
 	}
-	w.item("- Java gets faster for minutes, and what is measured last would win. There were %.0f s of load before anything was measured, and the second round has the turns of the first backwards; without a cache the mean was %s.", r.WarmUpS, strings.Join(means, ", "))
+	w.item("- Java gets faster for minutes, which would favor the configuration that is measured last. Therefore %.0f s of load came before the first measurement, and the second round had the reverse order of the first. Without a cache, the mean latency was %s.", r.WarmUpS, strings.Join(means, ", "))
 	var left []string
 	for _, what := range slices.Sorted(maps.Keys(r.LeftOut)) {
 		left = append(left, fmt.Sprintf("%d × %s", r.LeftOut[what], what))
 	}
-	w.item("- The mix is of one node, and has no %s: a load cannot make these again. Its catalogs are asked for by GET without facts, for which the server takes those that it has. All its requests take the same forms of answers. The source's log was of a fleet.", strings.Join(left, ", "))
-	w.item("- The caches were in memory (the test root is a tmpfs), and held all that was asked for. Each turn began with an empty one.")
-	w.item("- nginx logs whole milliseconds, and what it answers from its cache takes less than one; its means after are therefore coarse. The intervals are of `fettle logs compare`, of 95 %%, each by itself.")
-	w.item("- There is no systemd in the test root: the services were started by their own commands, and the units that `fettle size puppet` writes for the list of revoked certificates were not run.")
+	w.item("- The load repeats requests of one node; the article's log came from many nodes. The load lacks %s, because a load generator cannot repeat them. It requests catalogs with GET and without facts, and the server then uses the facts that it has stored. All requests have the same Accept header.", strings.Join(left, ", "))
+	w.item("- The caches were in memory (the test root is a tmpfs) and had space for all answers. Each measurement began with an empty cache.")
+	w.item("- nginx logs whole milliseconds, but an answer from its cache takes less than one. The means of nginx with its cache are therefore coarse. `fettle logs compare` calculated the intervals; each one alone has a confidence of 95 %%.")
+	w.item("- The test root has no systemd, so each service was started with its own command. `fettle size puppet` also writes systemd units that reload the web server when the certificate revocation list changes; these units did not run.")
 }
 
-// commands are what was called: of each sort of load one, as its record has it.
+// commands writes the commands of the experiment: one for each type of load.
 func (r *puppetRecord) commands(w *words) {
 	w.say("## The commands")
 	list := []string{"fettle logs --config /etc/puppet/puppetserver --by method,indirector --by environment"}
@@ -141,6 +182,6 @@ func (r *puppetRecord) commands(w *words) {
 	}
 	list = append(list, "fettle check puppet --probe --url https://localhost:8140 --puppet-ssldir /srv/agent1.test/ssl --certname agent1.test --backend http://"+beyondLoopback+":8139 --allow "+beyondLoopback+"/32 --file modules/site/probe --environment production --environment test --user-agent "+userAgent)
 	w.say("```\n%s\n```", strings.Join(list, "\n"))
-	w.say("To make the record again, on a machine that tests may change and that does nothing else, and then this page:")
+	w.say("To repeat the experiment, use a machine that tests may change and that does nothing else. The first command measures, the second writes this page:")
 	w.say("```\nFETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 go test -count=1 -v -timeout 60m -run '^TestPuppet$' ./test/proofs\nFETTLE_UPDATE_GOLDEN=1 go test -count=1 -run '^TestPuppetPage$' ./test/proofs\n```")
 }

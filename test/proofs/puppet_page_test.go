@@ -35,7 +35,7 @@ func TestPuppetPage(t *testing.T) {
 		return
 	}
 	if err != nil || !bytes.Equal(have, want) {
-		t.Errorf("%s is not what its record makes: run make golden (%v)", page, err)
+		t.Errorf("%s does not match its record: run make golden (%v)", page, err)
 	}
 	if size := recordSize(t, "../../docs/proofs/puppet"); size > 300<<10 {
 		t.Errorf("the record has %d KB: want 300 at the most", size>>10)

@@ -17,7 +17,12 @@ import (
 func (r *puppetRecord) page() string {
 	w := &words{}
 	w.say("# Puppet, end to end")
-	w.say("The article of Oliver Hookins, *Puppetmaster Performance Tuning with mod_mem_cache* (2012), once more, with the software of today: where the time of a Puppet Server goes, what a cache in front of it is worth, what static catalogs are worth, and which holes both may open. The commands are fettle's, the servers and the agent Debian's. All figures are of the record in [puppet/](puppet/), of which `make golden` makes this page.")
+	w.say("In 2012, Oliver Hookins put a cache in front of a Puppet master (*Puppetmaster Performance Tuning with mod_mem_cache*, \"the article\" below). This page repeats his experiment with current software. It answers four questions:")
+	w.item("1. Where does a Puppet Server spend its time?")
+	w.item("2. How much time does a cache in front of it save?")
+	w.item("3. How much time do static catalogs save?")
+	w.item("4. Which security holes can a cache open?")
+	w.say("The commands are those of fettle. The servers and the agent are Debian packages. All figures come from the record in [puppet/](puppet/); `make golden` writes this page from that record.")
 	r.short(w)
 	r.machine(w)
 	r.wentTo(w)
@@ -71,15 +76,15 @@ func (w *words) table(rows ...[]string) {
 
 // machine is where and when it was.
 func (r *puppetRecord) machine(w *words) {
-	w.say("## On what")
+	w.say("## Test machine")
 	most, least := 0.0, math.Inf(1)
 	var stages []string
 	for _, s := range r.Stages {
 		most, least = max(most, s.LoadBefore), min(least, s.LoadBefore)
-		stages = append(stages, fmt.Sprintf("%s (%.0f s)", s.Name, s.Seconds))
+		stages = append(stages, fmt.Sprintf("%s (%.0f s)", inWords(s.Name), s.Seconds))
 	}
 	m := r.Machine
-	w.say("%s to %s UTC, in %.0f minutes, on %d × %s, %s of memory, kernel %s. The load average of the machine was between %.1f and %.1f where a stage began. The stages: %s.",
+	w.say("The experiment ran from %s to %s UTC (%.0f minutes). The machine has %d × %s, %s of memory and kernel %s. At the start of each stage, its load average was between %.1f and %.1f. The stages, in order: %s.",
 		r.Began.Format("2 January 2006 15:04"), r.Ended.Format("15:04"), r.Ended.Sub(r.Began).Minutes(), m.CPUs, m.CPU, unit.Size(m.MemoryBytes).Human(), m.Kernel, least, most, strings.Join(stages, ", "))
 	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
@@ -87,7 +92,7 @@ func (r *puppetRecord) machine(w *words) {
 	}
 	w.say("Versions: %s.", strings.Join(versions, ", "))
 	if most > float64(m.CPUs) {
-		w.say("The machine did other work at the time. Times and rates are what was left of it; hold against each other only what is of one table.")
+		w.say("Other programs used the machine at the same time, and this changes times and rates. Compare figures only within one table.")
 	}
 }
 
@@ -95,14 +100,14 @@ func (r *puppetRecord) machine(w *words) {
 func (r *puppetRecord) short(w *words) {
 	w.say("## In short")
 	plain, static := r.unchanged(false), r.unchanged(true)
-	w.item("- An agent with nothing to do, and %d files in its catalog, makes %s, %d of them for `file_metadata`. `fettle size puppet` saw that in the log, and advised static catalogs first.", r.Files, requests(plain.AtFront), plain.AtFront["GET file_metadata"])
+	w.item("- An agent with nothing to do and %d files in its catalog makes %s. %d of them are for `file_metadata`. `fettle size puppet` found this in the log and advised static catalogs first.", r.Files, requests(plain.AtFront), plain.AtFront["GET file_metadata"])
 	for _, f := range puppetFronts {
 		if g := group(r.Compared[f.Name], "GET file_metadata"); g != nil && g.Before != nil && g.After != nil {
-			w.item("- At %g requests/s the cache of %s took `file_metadata` from %s to %s on average, by its log.", r.Rate, f.Title, mean(g.Before), mean(g.After))
+			w.item("- At %g requests/s, the cache of %s reduced the mean time of `file_metadata` from %s to %s. The log of %s shows this.", r.Rate, f.Title, mean(g.Before), mean(g.After), f.Title)
 		}
 	}
-	w.item("- With static catalogs it makes %s and none for `file_metadata`; with the cache for the rest, %s came to Puppet Server in place of %d. No answer can be out of date.", requests(static.AtFront), requests(static.Behind), sum(plain.Behind))
-	w.item("- The source's own configuration does nothing today, and says so nowhere; made to keep something, it gives to anybody what it has kept, and to one environment what is of another. What fettle writes refuses all of that.")
+	w.item("- With static catalogs, the same agent makes %s and none for `file_metadata`. With a cache as well, only %s reached Puppet Server, instead of %d. No answer can be out of date.", requests(static.AtFront), requests(static.Behind), sum(plain.Behind))
+	w.item("- The article's configuration has no effect today, and no message reports this. One more directive makes its cache work, but opens two holes: clients without a certificate get cached answers, and nodes get answers of another environment. The configurations that `fettle size puppet` writes have neither hole.")
 }
 
 // unchanged is the run of an agent that had nothing to do, without a cache or with static
@@ -129,8 +134,8 @@ func group(c logs.Comparison, key string) *logs.Change {
 func (r *puppetRecord) wentTo(w *words) {
 	w.say("## Where the time goes")
 	l := r.Log.Logs[0]
-	w.say("`fettle logs --config /etc/puppet/puppetserver` reads the server's own log; it is %s, %s in %s (%s). Four runs of two nodes, of which two were their first, on a server that had just started:", l.Format, l.Duration, l.DurationUnit, l.Why)
-	rows := [][]string{{"request", "number", "mean", "share of the time"}}
+	w.say("`fettle logs --config /etc/puppet/puppetserver` reads the log of Puppet Server. The format is %s, with %s in %s (%s). The log has four agent runs of two nodes, on a server that had just started. Each node made its first run and one more:", l.Format, l.Duration, l.DurationUnit, l.Why)
+	rows := [][]string{{"request", "count", "mean time", "share of all time"}}
 	for _, g := range r.Log.By[0].Top {
 		if g.Key[1] == "" {
 			g.Key[1] = "(no indirector)"
@@ -138,7 +143,7 @@ func (r *puppetRecord) wentTo(w *words) {
 		rows = append(rows, []string{strings.Join(g.Key, " "), fmt.Sprint(g.Count), mean(&g), fmt.Sprintf("%.1f %%", 100**g.Share)})
 	}
 	w.table(rows...)
-	w.say("What `fettle size puppet` makes of it; the cache was asked for (`--parts static,cache`), and would otherwise be left out where it says that it does not pay:")
+	w.say("`fettle size puppet` gave the following advice for this log; the reasons are quoted from the record. Here `--parts static,cache` requested a cache. Without this option, `size puppet` leaves out a cache that does not pay.")
 	rows = [][]string{{"part", "verdict", "why"}}
 	for _, v := range r.Sizes[puppetFronts[0].Name].Values {
 		if v.Name == "verdict" {
@@ -147,11 +152,13 @@ func (r *puppetRecord) wentTo(w *words) {
 	}
 	w.table(rows...)
 	of, all := sourceHours("GET file_metadata")
-	w.say("In the source's log `file_metadata` took %.1f hours of about 60 that the log is long. Of the %.0f hours of work that its table adds up to that is %.0f %%; catalogs take most, and here %s does, because this log is short and two of its four runs were first ones, which fetch every file. Of a log of the source's own mix (`TestSource003` makes one of its tables) the first line of `fettle logs` is what went to catalogs, and the second that nearly all requests are for `file_metadata`, and what these took. It is what can be saved: the answers are the same again and again, and an agent waits for each of them.", of, all, 100*of/all, strings.Join(r.Log.By[0].Top[0].Key, " "))
-	w.say("Then the requests of two runs, with one file changed before each, were made again and again by `fettle load http`, %g each second whatever the servers did: half of what one connection had answered without a cache (%.3g/s). Each front end had %d turns of %.0f s without its cache and with it, and `fettle logs compare` compared its log without with its log with. In the front end without a cache the line `%s` or `%s` is missing, and nothing else. Beside it the source's figures:", r.Rate, r.OneConnection, r.Rounds, r.WindowS, puppetFronts[0].on, puppetFronts[1].on)
-	rows = [][]string{{"request", "source: number", "mean before", "after"}}
+	w.say("The article's log covers about 60 hours, and the times in its table add up to %.0f hours of work. `file_metadata` took %.1f hours, which is %.0f %% of this work; catalogs took the most. Here %s took the most, because this log is short: two of its four runs were first runs, which fetch every file.", all, of, 100*of/all, strings.Join(r.Log.By[0].Top[0].Key, " "))
+	w.say("`TestSource003` makes a log with the article's mix of requests. For that log, the first line of `fettle logs` shows the time spent on catalogs. The second line shows that nearly all requests are for `file_metadata`, and how long they took. A cache can save this time: the answers repeat, and an agent waits for each of them.")
+	w.say("`fettle load http` then repeated the requests of two agent runs; one file had changed before each run. It sent %g requests each second, however fast the servers answered. This is half the rate that one connection reached without a cache (%.3g/s).", r.Rate, r.OneConnection)
+	w.say("In each of %d rounds, each front end ran for %.0f s without its cache and for as long with it. Without a cache, the configuration lacks only the line `%s` or `%s`. `fettle logs compare` compared the logs of each front end. The table also has the article's figures:", r.Rounds, r.WindowS, puppetFronts[0].on, puppetFronts[1].on)
+	rows = [][]string{{"request", "article: count", "mean before", "mean after"}}
 	for _, f := range puppetFronts {
-		rows[0] = append(rows[0], f.Title+": number", "mean before", "after", "change of the mean")
+		rows[0] = append(rows[0], f.Title+": count before, after", "mean before", "mean after", "change of the mean")
 	}
 	keys := slices.SortedFunc(maps.Keys(sourceRequests), func(a, b string) int { return sourceRequests[b].count - sourceRequests[a].count })
 	for _, key := range keys {
@@ -171,14 +178,14 @@ func (r *puppetRecord) wentTo(w *words) {
 		c := r.Compared[f.Name]
 		w.say("All requests through %s: %s.", f.Title, c.All.Text)
 	}
-	w.say("The source says of its own `file_metadata` that it improved by about 60 %%: %.2f times. Its cache was one of each process of Apache, and its answers were kept for five minutes, as here.", sourceRequests["GET file_metadata"].before/sourceRequests["GET file_metadata"].after)
+	w.say("The article says that its `file_metadata` requests improved by about 60 %%; its figures give a factor of %.2f. There, each Apache process had a cache of its own. Answers stayed in the cache for five minutes, as here.", sourceRequests["GET file_metadata"].before/sourceRequests["GET file_metadata"].after)
 }
 
 // rates is the load of the mix, by turns.
 func (r *puppetRecord) rates(w *words) {
-	w.say("## The same from the client's side")
-	w.say("Latencies from when a request was meant to start to the end of its answer, %s, and the machine meanwhile (`--observe local`). The source saw one task for each core before, and half of one after.", r.secured())
-	rows := [][]string{{"round", "front end", "cache", "answers", "p50", "p99", "mean", "processors busy", "tasks for each processor", "verdict"}}
+	w.say("## Latencies seen by the client")
+	w.say("A latency is the time from the scheduled start of a request to the end of its answer, %s. `--observe local` measured the load of the machine during each row. The article reports one task per core without the cache, and half a task with it.", r.secured())
+	rows := [][]string{{"round", "front end", "cache", "answers", "p50", "p99", "mean", "CPU use", "tasks per CPU", "verdict"}}
 	for _, l := range r.Loads {
 		if l.Of != "mix" {
 			continue
@@ -195,8 +202,8 @@ func (r *puppetRecord) rates(w *words) {
 		word  load.Word
 		means string
 	}{
-		{load.Limited, "more than one start of a hundred came over a millisecond late, because the processors were busy with something else. The lateness is in the latencies."},
-		{load.Warming, "answers still got faster towards the end, so that the latencies of this line are those of the last quarter. The comparison of the logs has all of it."},
+		{load.Limited, "more than 1 % of the requests started over a millisecond late, because other work kept the processors busy. The latencies include this delay."},
+		{load.Warming, "answers were still getting faster towards the end. The latencies in this row are therefore those of the last quarter. The comparison of the logs above includes all answers."},
 	} {
 		if slices.ContainsFunc(r.Loads, func(l puppetLoad) bool { return l.Of == "mix" && l.Result.Word == x.word }) {
 			w.say("`%s`: %s", x.word, x.means)
@@ -212,14 +219,14 @@ func (r *puppetRecord) secured() string {
 			return "over " + l.Result.Servers[0].TLS + " " + shown[l.Result.Servers[0].ClientCertificate]
 		}
 	}
-	return "not known how connected"
+	return "over a connection of an unknown type"
 }
 
 // sourceTest is the source's own test of one file.
 func (r *puppetRecord) sourceTest(w *words) {
-	w.say("## The source's test")
-	w.say("The metadata of one file of 256 KB over 100 connections, each of which asks again when it has its answer (`fettle load http --connections 100`); the source's generator was JMeter, on a machine of its own.")
-	rows := [][]string{{"", "source, before", "after", "times"}, {"requests a minute"}, {"mean"}, {"median"}, {"standard deviation"}, {"load of the server, tasks for each processor"}}
+	w.say("## The article's test")
+	w.say("The test requests the metadata of one file of 256 KB over 100 connections. Each connection sends its next request when it has its answer (`fettle load http --connections 100`). The article used JMeter on a separate machine.")
+	rows := [][]string{{"", "article, before", "after", "factor"}, {"requests a minute"}, {"mean"}, {"median"}, {"standard deviation"}, {"load of the server, tasks per CPU"}}
 	cells := func(rate, mean, median, deviation float64, load string) {
 		for i, cell := range []string{fmt.Sprintf("%.0f", rate), ms(mean), ms(median), ms(deviation), load} {
 			rows[i+1] = append(rows[i+1], cell)
@@ -236,7 +243,7 @@ func (r *puppetRecord) sourceTest(w *words) {
 	}
 	times(sourceTest[0].perMinute, sourceTest[1].perMinute)
 	for _, f := range puppetFronts {
-		rows[0] = append(rows[0], f.Title+", before", "after", "times")
+		rows[0] = append(rows[0], f.Title+", before", "after", "factor")
 		var rate []float64
 		for _, cached := range []bool{false, true} {
 			for _, l := range r.Loads {

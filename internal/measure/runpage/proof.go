@@ -60,7 +60,7 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	changes(p, &e)
 	if len(e.Moved) > 0 {
 		p.Heading("what else changed")
-		p.Line("Exploratory: among so many counters some differ by chance.")
+		p.Line("Exploratory: with this many counters, some differ by chance.")
 		moved := prove.MovedGrid(&e)
 		p.Table(moved.Table(""))
 	}
@@ -69,7 +69,7 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 		command = fmt.Sprintf("fettle prove --seed %d %s", e.Design.Seed, rest)
 	}
 	again(p, command)
-	p.Line("The seed makes the order of the sides the same. Another seed, or another day, is the better test.")
+	p.Line("With this seed, the sides run in the same order. Another seed or another day is the stronger test.")
 	machine(p, r)
 	return nil
 }
@@ -83,7 +83,7 @@ func sentences(e *prove.Evidence) (out []string) {
 	way := map[bool]string{false: "less", true: "more"}[m.More == (*e.Effect > 0)]
 	sure := "No interval yet; more blocks are needed."
 	if i := e.Interval; i != nil {
-		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better), however often one looks.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
+		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better), however often you look.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
 	}
 	switch e.Word {
 	case prove.Better, prove.Worse:
@@ -225,7 +225,7 @@ func looks(p *page.Page, e *prove.Evidence, seen []prove.Verdict) {
 	if !math.IsNaN(line.Low[n-1]) {
 		low, high = min(low, line.Low[n-1]), max(high, line.High[n-1])
 	}
-	p.XY(page.XY{Text: page.Text{Title: "What was known after each block", About: "Effect in percent, plus is better. The interval is valid at every look, and contains the effect at all of them together. Blocks beyond the axis stand at its edge.", Values: g.Table("")},
+	p.XY(page.XY{Text: page.Text{Title: "What was known after each block", About: "Effect in percent, plus is better. With the stated confidence, the interval contains the effect after every block. Blocks outside the axis are drawn at its edge.", Values: g.Table("")},
 		YName: "effect", X: page.Linear(1, float64(n), tick), Y: page.Linear(low, high, percentTick), Series: []page.Series{line, blocks},
 		Zone: [2]float64{-margin, margin}, ZoneIs: "effects that do not matter"})
 }

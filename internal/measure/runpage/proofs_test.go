@@ -14,15 +14,15 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// proofs holds each record of a directory against its page, and the list of them; it
-// writes both where update is set. What is wrong is returned.
+// proofs compares each record of a directory with its page, and README.md with the list of
+// records. With update it writes the pages and the list. It returns the differences.
 func proofs(dir string, update bool) (wrong []string, err error) {
 	records, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
 	want := map[string][]byte{}
-	list := "# Proofs\n\nRecords of real experiments, as `fettle runs export` wrote them, and the pages that `fettle runs show --output html` makes of them. `make golden` writes the pages and this list anew.\n\n\"Cannot tell yet\" is not \"no effect\": the interval still contains both an effect that matters and none. Each experiment had eight minutes (`--budget 8m`), and the noise of this small virtual machine needs more runs, as many as the verdict says; `fettle prove --resume ID --budget 2h` continues one.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
+	list := "# Proofs\n\nThese are records of real experiments and their pages. `fettle runs export` wrote the records; `fettle runs show --output html` wrote the pages. `make golden` writes the pages and this list again.\n\n\"Cannot tell yet\" does not mean \"no effect\": the interval still includes both zero and an effect that matters. Each experiment had eight minutes (`--budget 8m`). On this small, noisy virtual machine, some experiments need more runs; the verdict shows how many. `fettle prove --resume ID --budget 2h` continues an experiment.\n\n| proof | verdict | command | machine |\n|---|---|---|---|\n"
 	for _, record := range records {
 		runs, err := evidence.ReadFile(record)
 		if err != nil {
@@ -37,7 +37,7 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 		cell := strings.NewReplacer("|", `\|`, "\n", " ", "`", "'")
 		for _, r := range runs {
 			if r.ID == "" {
-				wrong = append(wrong, record+" is of a run that has not ended")
+				wrong = append(wrong, record+" is the record of a run that has not ended")
 			}
 			list += fmt.Sprintf("| [%s](%s.html) ([record](%s.json)) | %s | `%s` | %d × %s, kernel %s |\n", name, name, name, cell.Replace(r.Verdict), cell.Replace(r.Command), r.Machine.CPUs, cell.Replace(r.Machine.CPU), cell.Replace(r.Machine.Kernel))
 			// Records are kept: a newer fettle has to come to the same words.
@@ -65,7 +65,7 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 			}
 		}
 		if have, err := os.ReadFile(path); err != nil || !bytes.Equal(have, text) {
-			wrong = append(wrong, path+" is not what its record makes: run make golden")
+			wrong = append(wrong, path+" does not match its record: run make golden")
 		}
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
@@ -77,9 +77,8 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 	return wrong, err
 }
 
-// othersOf lists the pages that are written in Markdown: experiments that are no run of
-// fettle prove, each with a record of its own and a test of its own that keeps both
-// together.
+// othersOf lists the Markdown pages of a directory: experiments that fettle prove did not
+// run. A test of its own compares each of these pages with its record.
 func othersOf(dir string) (list string, err error) {
 	pages, err := filepath.Glob(filepath.Join(dir, "*.md"))
 	if err != nil {
@@ -96,14 +95,14 @@ func othersOf(dir string) (list string, err error) {
 		}
 		title, _, _ := strings.Cut(string(text), "\n")
 		if list == "" {
-			list = "\nExperiments of another form, each with its own record (`make experiments` makes them too):\n\n"
+			list = "\nOther experiments, each with its own record (`make experiments` repeats them too):\n\n"
 		}
 		list += fmt.Sprintf("- [%s](%s)\n", strings.TrimPrefix(title, "# "), name)
 	}
 	return list, nil
 }
 
-// TestProofs: the pages of docs/proofs are those of its records.
+// TestProofs compares the pages of docs/proofs with their records.
 func TestProofs(t *testing.T) {
 	wrong, err := proofs("../../../docs/proofs", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1")
 	if err != nil {
@@ -114,7 +113,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// TestProofsTogether: what is not together is found.
+// TestProofsTogether checks that proofs finds missing, changed and extra files.
 func TestProofsTogether(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, text []byte) {
@@ -140,14 +139,14 @@ func TestProofsTogether(t *testing.T) {
 			}
 		}
 	}
-	check(false, "swap.html is not what", "README.md is not what")
+	check(false, "swap.html does not match", "README.md does not match")
 	check(true)
 	check(false)
 	if list, err := os.ReadFile(filepath.Join(dir, "README.md")); err != nil || !strings.Contains(string(list), "| [swap](swap.html) ([record](swap.json)) | faster by 8") {
 		t.Errorf("%v: %s", err, list)
 	}
 	put("router.md", []byte("# Router: measured again\n\nText.\n"))
-	check(false, "README.md is not what")
+	check(false, "README.md does not match")
 	check(true)
 	if list, err := os.ReadFile(filepath.Join(dir, "README.md")); err != nil || !strings.HasSuffix(string(list), "\n\n- [Router: measured again](router.md)\n") {
 		t.Errorf("%v: %s", err, list)
@@ -155,7 +154,7 @@ func TestProofsTogether(t *testing.T) {
 	put("other.html", []byte("<!doctype html>"))
 	check(false, "other.html has no record")
 	put("swap.html", []byte("<!doctype html>"))
-	check(false, "other.html has no record", "swap.html is not what")
+	check(false, "other.html has no record", "swap.html does not match")
 	put("swap.json", bytes.Replace(text, []byte("make -j2"), []byte("make -j3"), 1))
 	if _, err := proofs(dir, true); err == nil || !strings.Contains(err.Error(), "was changed after it was recorded") {
 		t.Error(err)
