@@ -93,7 +93,7 @@ func TestVerbsHaveHeadlines(t *testing.T) {
 		if files.Replace(call) == call && !strings.HasPrefix(call, "size ") {
 			args = append([]string{"--root", "../../testdata/hosts/kvm-guest.txt"}, args...)
 		}
-		if !checkHeadline(t, call, args, false) {
+		if !program.Headline(t, call, args, false) {
 			t.Errorf("%s: no result", call)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/stats"
-	"fettle.dev/fettle/internal/testkit/calls"
 )
 
 // measuredRun is a result with the first line of its headline.
@@ -85,31 +84,6 @@ func TestRunHeadlines(t *testing.T) {
 		if strings.HasPrefix(call, "runs prune") { // it removes them once
 			args = append([]string{"--state-dir", filepath.Join(t.TempDir(), "none")}, strings.Fields(call)...)
 		}
-		checkHeadline(t, call, args, call != "runs list")
+		program.Headline(t, call, args, call != "runs list")
 	}
-}
-
-// checkHeadline checks that a call prints the headline of its JSON output first, on a pipe and
-// on a terminal of 80 columns. It reports whether the call has a result.
-func checkHeadline(t *testing.T, call string, args []string, folded bool) bool {
-	t.Helper()
-	h, ok := headlineOf(t, args)
-	if !ok {
-		return false
-	}
-	var pipe, said strings.Builder
-	Main("test", args, &pipe, &said)
-	if !strings.HasPrefix(pipe.String(), strings.Join(h.Lines, "\n")+"\n") {
-		t.Errorf("%s: the output begins with %q, the headline is %q", call, firstLines(pipe.String(), len(h.Lines)), h.Lines)
-	}
-	checkFigures(t, call, h)
-	terminal := onTerminal(t, args, 80)
-	checkLines(t, call, terminal, folded)
-	for _, fault := range calls.Figures(terminal + said.String()) {
-		t.Errorf("%s: %s", call, fault)
-	}
-	if got, want := joined(terminal), joined(strings.Join(h.Lines, "\n")); !strings.HasPrefix(got, want) {
-		t.Errorf("%s: on a terminal the output begins with %q, the headline is %q", call, got[:min(len(got), len(want))], want)
-	}
-	return true
 }

@@ -100,16 +100,21 @@ func TestNoRegularFile(t *testing.T) {
 	}
 }
 
-// TestKubeletPlanReads: what the agents have said is read, by the objects' names.
-func TestKubeletPlanReads(t *testing.T) {
-	const fettle, configs = "/apis/fettle.dev/v1alpha1", "/apis/machineconfiguration.openshift.io/v1"
+const (
+	fettleObjects = "/apis/fettle.dev/v1alpha1"
+	maxPodsConfig = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: k}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: 50}}\n"
+)
+
+// kubeletCluster answers for a pool of two nodes, of which one has failed.
+func kubeletCluster() map[string]string {
+	const fettle, configs = fettleObjects, "/apis/machineconfiguration.openshift.io/v1"
 	group := func(name, version string) string {
 		return `{"name":"` + name + `","versions":[{"groupVersion":"` + name + `/` + version + `","version":"` + version + `"}],"preferredVersion":{"groupVersion":"` + name + `/` + version + `","version":"` + version + `"}}`
 	}
 	node := func(name string) string {
 		return `{"metadata":{"name":"` + name + `","labels":{"w":""}},"status":{"capacity":{"cpu":"4"},"conditions":[{"type":"Ready","status":"True"}]}}`
 	}
-	answers := map[string]string{
+	return map[string]string{
 		"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("fettle.dev", "v1alpha1") + "," + group("machineconfiguration.openshift.io", "v1") + `]}`,
 		fettle: `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fettle.dev/v1alpha1","resources":[
 {"name":"kubeletpools","namespaced":false,"kind":"KubeletPool","verbs":["list"]},{"name":"nodekubelets","namespaced":false,"kind":"NodeKubelet","verbs":["list"]}]}`,
@@ -125,9 +130,14 @@ func TestKubeletPlanReads(t *testing.T) {
 		fettle + "/kubeletpools":         `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers","labels":{"pool":"w"}},"spec":{"nodeSelector":{"matchLabels":{"w":""}}}}]}`,
 		fettle + "/nodekubelets":         `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"n2"},"spec":{"pool":"workers","turn":1},"status":{"turn":1,"phase":"Broken","message":"it does not start"}}]}`,
 	}
+}
+
+// TestKubeletPlanReads: what the agents have said is read, by the objects' names.
+func TestKubeletPlanReads(t *testing.T) {
+	answers := kubeletCluster()
 	t.Setenv("KUBECONFIG", "")
 	file := filepath.Join(t.TempDir(), "k.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: k}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: 50}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(maxPodsConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	plan := func() string {
@@ -141,7 +151,7 @@ func TestKubeletPlanReads(t *testing.T) {
 	if got := plan(); !strings.Contains(got, "failed on n2") || strings.Contains(got, "at once") || !strings.Contains(got, "runs with neither the new nor its former settings: it does not start") {
 		t.Errorf("a pool that has stopped:\n%s", got)
 	}
-	answers[fettle+"/nodekubelets"] = `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[]}`
+	answers[fettleObjects+"/nodekubelets"] = `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[]}`
 	if got := plan(); !strings.Contains(got, "1 (at once)") || strings.Contains(got, "failed") {
 		t.Errorf("a pool that goes on:\n%s", got)
 	}

@@ -249,9 +249,12 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 		doc.Kept = append(doc.Kept, KeptObject{k.Object, k.Why})
 	}
 	doc.Headline = doc.headline()
-	if a.data() {
-		return a.result(doc, err)
-	}
+	return a.show(doc, err, func() { a.printUndo(&doc, out.Unseen) })
+}
+
+// printUndo prints what was removed and what remains; unseen is why remaining objects of the run
+// are unknown.
+func (a *app) printUndo(doc *LoadUndo, unseen string) {
 	ui.PrintHeadline(a.screen, &doc.Headline)
 	if doc.Delete != "" {
 		ui.PrintLine(a.screen, "to delete all objects with the run's label, including those not in its journal:")
@@ -267,10 +270,9 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 			a.screen.Say("the namespace %s is still being removed by the server", name)
 		}
 	}
-	if out.Unseen != "" {
-		a.screen.Say("cannot check for objects of the run that are not in its journal: %s", out.Unseen)
+	if unseen != "" {
+		a.screen.Say("cannot check for objects of the run that are not in its journal: %s", unseen)
 	}
-	return err
 }
 
 // headline counts removed and remaining objects, with the reason.

@@ -120,21 +120,30 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 			doc.State = "interrupted"
 		}
 	}
+	doc.headline()
+	if a.data() && p != nil {
+		return a.result(doc, err)
+	}
+	if err == nil || len(doc.Done) > 0 {
+		ui.PrintHeadline(a.screen, &doc.Headline)
+		ui.PrintLine(a.screen, "to see the machines:")
+		ui.PrintCommand(a.screen, text.CommandLine(append([]string{"kubectl", "fettle", "health", "--namespace", namespace}, sets...)))
+	}
+	return err
+}
+
+// headline states what was carried out, or that nothing had to be.
+func (doc *ScaleRun) headline() {
 	h := &doc.Headline
+	if doc.State == "nothing" {
+		h.Line("nothing to do: the machine sets already have %s", h.Count("machines_wanted", doc.Plan.To, "machine"))
+		return
+	}
 	steps := h.Count("steps_done", len(doc.Done), "step")
 	if n := len(doc.Plan.Steps); n > len(doc.Done) {
 		steps = fmt.Sprintf("%d of %s", len(doc.Done), h.Count("steps", n, "step"))
 	}
 	h.Line("%s: %s carried out, %s", doc.State, steps, h.Count("machines_wanted", doc.Plan.To, "machine"))
-	if a.data() && p != nil {
-		return a.result(doc, err)
-	}
-	if err == nil || len(doc.Done) > 0 {
-		ui.PrintHeadline(a.screen, h)
-		ui.PrintLine(a.screen, "to see the machines:")
-		ui.PrintCommand(a.screen, text.CommandLine(append([]string{"kubectl", "fettle", "health", "--namespace", namespace}, sets...)))
-	}
-	return err
 }
 
 // scaleAgreed waits until no machine is being added or removed, shows the plan, and asks for
@@ -161,7 +170,7 @@ func (a *app) scaleAgreed(ctx context.Context, run *scale.Run, o scaleOptions) (
 	if len(p.Blocked) > 0 {
 		return p, fmt.Errorf("%w: %s", scale.ErrBlocked, strings.Join(p.Blocked, "\n"))
 	}
-	if !a.data() {
+	if !a.data() && len(p.Steps) > 0 {
 		printScale(a.screen, p, true)
 	}
 	if o.yes || len(p.Steps) == 0 {

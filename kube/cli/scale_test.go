@@ -108,7 +108,7 @@ func TestScalePlan(t *testing.T) {
 		{"scale execute workers-a --to 4 --restart --yes", ui.Usage, "--restart needs --roll"},
 		{"scale execute workers-b --to 0 --yes", ui.Refused, "routers run there: openshift-ingress/router-default-1"},
 		{"scale execute workers-c --to 4 --yes", ui.Usage, "existing machine sets: workers-a, workers-b"},
-		{"scale execute workers-a --to 3 --yes", ui.Done, "nothing: 0 steps carried out, 3 machines"},
+		{"scale execute workers-a --to 3 --yes", ui.Done, "nothing to do: the machine sets already have 3 machines\n"},
 		{"scale execute workers-a --to 4 --yes", ui.Failed, "the lease openshift-machine-api/fettle-scale"}, // this API server refuses all writes
 	} {
 		code, out, errs := run(t, append([]string{"--kubeconfig", config}, strings.Fields(c.args)...)...)

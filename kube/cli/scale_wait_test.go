@@ -53,7 +53,7 @@ func TestScaleOfWhatIsNotKnown(t *testing.T) {
 		{absent, "plan workers-a --to 3 --join-timeout 5m", ui.Done, []string{"3 machines to 3: nothing to do\n", "the sets already have 3 machines in total; nothing to do; not joined yet: workers-a-1 (phase Provisioning)\n"}},
 		{edited(machineSets, `"replicas":1`, `"replicas":2`), "plan workers-b --to 2", ui.Done, []string{"nothing to do; not created yet: 1 machine\n"}},
 		{machines(), "plan workers-b --to 1", ui.Done, []string{"1 machine to 1: nothing to do\n", "already have 1 machine in total; nothing to do\n"}},
-		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing: 0 steps carried out, 1 machine\n"}},
+		{machines(), "execute workers-b --to 1 --yes", ui.Done, []string{"nothing to do: the machine sets already have 1 machine\n"}},
 		{map[string]any{machineSets: json.RawMessage(`{"items":[]}`), machineList: json.RawMessage(`{"items":[]}`), machineSets[:len(machineSets)-len("sets")] + "healthchecks": json.RawMessage(`{"items":[]}`)}, "plan foo --to 1", ui.Usage, []string{"machine set foo not found in openshift-machine-api; this namespace has no machine sets\n"}},
 		{machines(), "plan workers-a --to 4 --join-timeout 90s", ui.Done, []string{"1m30s"}},
 		{machines(), "plan workers-a --to 2 --patience 3m", ui.Done, []string{"  6m  "}},

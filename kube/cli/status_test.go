@@ -70,21 +70,28 @@ func agentPods(nodes ...string) string {
 	return `{"kind":"PodList","apiVersion":"v1","items":[` + strings.Join(items, ",") + `]}`
 }
 
-func TestStatus(t *testing.T) {
-	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
-	kubeconfig := api(t, map[string]string{
+const tunedObjects = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
+
+// tunedCluster answers for two nodes, one with a value that has drifted and one that no rule matches.
+func tunedCluster() map[string]string {
+	return map[string]string{
 		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
 		"/apis/tuned.openshift.io": `{"kind":"APIGroup","apiVersion":"v1","name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}}`,
 		"/api/v1/nodes":            `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"n1","labels":{"a":""}}},{"metadata":{"name":"n2"}}]}`,
 		podsOfAgents:               agentPods("n1"),
-		in + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
+		tunedObjects + "tuneds": `{"kind":"TunedList","apiVersion":"tuned.openshift.io/v1","items":[{"metadata":{"name":"default"},"spec":{"managementState":"Unmanaged",
 "profile":[{"name":"p","data":"[vm]\n"},{"name":"bad","data":"x"}],"recommend":[{"profile":"p","priority":1,"match":[{"label":"a"}]}]}}]}`,
-		in + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
+		tunedObjects + "profiles": `{"kind":"ProfileList","apiVersion":"tuned.openshift.io/v1","items":[
 {"metadata":{"name":"n1","annotations":{"fettle.dev/rule":"as given","fettle.dev/values":"{\"values\":[{\"setting\":\"sysctl:a\",\"verdict\":\"drifted\",\"want\":\"1\",\"now\":\"2\"}]}","fettle.dev/history":"{\"switches\":[{\"time\":\"2026-11-21T08:00:00Z\",\"to\":\"p\",\"transaction\":1,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"},{\"time\":\"2026-11-21T09:00:00Z\",\"from\":\"p\",\"to\":\"p\",\"transaction\":2,\"by\":\"agent of node n1\",\"why\":\"Profile n1: p\"}]}"}},
 "spec":{"config":{"tunedProfile":"p"}},"status":{"tunedProfile":"p","conditions":[{"type":"Applied","status":"True","lastTransitionTime":null},
 {"type":"Degraded","status":"True","reason":"ValuesDrifted","message":"changed since","lastTransitionTime":null}]}},
 {"metadata":{"name":"n3"},"spec":{"config":{"tunedProfile":"p"}}}]}`,
-	})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	const in = tunedObjects
+	kubeconfig := api(t, tunedCluster())
 	t.Setenv("KUBECONFIG", "")
 	status := func(args ...string) (int, string, string) {
 		t.Helper()

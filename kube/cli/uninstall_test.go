@@ -8,12 +8,10 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestUninstallSays: what it would give back, whom it asks, and what it says of a cluster
-// that has nothing. What it does is seen in kube/operator and test/cluster.
-func TestUninstallSays(t *testing.T) {
-	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
-	const fettle = "/apis/fettle.dev/v1alpha1"
-	answers := map[string]string{
+// tunedNodes answers for two nodes with kubelet settings in force, one of them in no pool.
+func tunedNodes() map[string]string {
+	const in, fettle = tunedObjects, fettleObjects
+	return map[string]string{
 		"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[
 {"name":"tuned.openshift.io","versions":[{"groupVersion":"tuned.openshift.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"tuned.openshift.io/v1","version":"v1"}},
 {"name":"fettle.dev","versions":[{"groupVersion":"fettle.dev/v1alpha1","version":"v1alpha1"}],"preferredVersion":{"groupVersion":"fettle.dev/v1alpha1","version":"v1alpha1"}}]}`,
@@ -29,6 +27,12 @@ func TestUninstallSays(t *testing.T) {
 		fettle + "/kubeletpools": `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"maxUnavailable":"10%"}}]}`,
 		fettle + "/nodekubelets": `{"kind":"NodeKubeletList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"n1"},"spec":{"pool":"workers"},"status":{"has":"abc","phase":"Settled"}}]}`,
 	}
+}
+
+// TestUninstallSays: what it would give back, whom it asks, and what it says of a cluster
+// that has nothing. What it does is seen in kube/operator and test/cluster.
+func TestUninstallSays(t *testing.T) {
+	answers := tunedNodes()
 	t.Setenv("KUBECONFIG", "")
 	uninstall := func(args ...string) (int, string, string) {
 		t.Helper()
@@ -47,7 +51,7 @@ workers      1      10%
 		t.Errorf("exit code %d, said %q, printed\n%s\nwant\n%s", code, errs, out, want)
 	}
 
-	answers[fettle+"/kubeletpools"] = `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"paused":true}}]}`
+	answers[fettleObjects+"/kubeletpools"] = `{"kind":"KubeletPoolList","apiVersion":"fettle.dev/v1alpha1","items":[{"metadata":{"name":"workers"},"spec":{"paused":true}}]}`
 	code, out, errs = uninstall("--yes", "--output", "json")
 	if code != ui.Refused || !strings.Contains(out, `"state": "stopped"`) || !strings.Contains(out+errs, "nothing changed: pool workers is paused; to resume: kubectl patch kubeletpool workers") {
 		t.Errorf("exit code %d, said %q, printed\n%s", code, errs, out)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ui"
@@ -105,13 +106,18 @@ const labeled = 10
 // part writes text after a label.
 func (w *writer) part(label, text string) { w.labeled(labeled, label, text) }
 
-// labeled writes text after a label, starting at a column.
+// labeled writes text after a label, starting at a column. A word that does not fit there, such as
+// a path, gets a line of its own.
 func (w *writer) labeled(column int, label, text string) {
 	if text == "" {
 		return
 	}
 	text = w.wrapped(text, w.width-column)
-	fmt.Fprintf(w.Out, "  %-*s%s\n", column-2, label, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", column)))
+	indent := "\n" + strings.Repeat(" ", column)
+	if first, _, _ := strings.Cut(text, "\n"); label != "" && w.Width > 0 && !w.Wide && column+utf8.RuneCountInString(first) > w.width {
+		label += indent
+	}
+	fmt.Fprintf(w.Out, "  %-*s%s\n", column-2, label, strings.ReplaceAll(text, "\n", indent))
 }
 
 // wrapped returns printable text; on a terminal its lines are at most width wide.
