@@ -46,3 +46,6 @@ func (v number) Format(s fmt.State, verb rune) {
 	}
 	fmt.Fprintf(s, fmt.FormatString(s, verb), v.arg)
 }
+
+// Errorf is fmt.Errorf with Numbers.
+func Errorf(format string, args ...any) error { return fmt.Errorf(format, Numbers(args)...) }

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -147,7 +148,7 @@ func list(what string, all []tune.Checked) string {
 		texts = append(texts, describe(c))
 	}
 	if more := len(all) - maxListed; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+		texts = append(texts, text.Sprintf("and %d more", more))
 	}
 	return what + ": " + strings.Join(texts, "; ")
 }
@@ -180,17 +181,17 @@ func show(v setting.Value) string {
 
 // summary formats the profile in force and the number of values for each verdict.
 func summary(out Outcome) string {
-	text := "profile " + out.Profile + " is in force"
+	message := "profile " + out.Profile + " is in force"
 	if out.Values == nil || len(out.Values.Values) == 0 {
-		return text
+		return message
 	}
 	var counts []string
 	for _, v := range plugin.Verdicts {
 		if n := out.Values.Counts[v]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, v))
+			counts = append(counts, text.Sprintf("%d %s", n, v))
 		}
 	}
-	return fmt.Sprintf("%s: %d values: %s", text, len(out.Values.Values), strings.Join(counts, ", "))
+	return fmt.Sprintf("%s: %s: %s", message, text.Count(len(out.Values.Values), "value"), strings.Join(counts, ", "))
 }
 
 // ValuesAnnotation is the Profile object's annotation with the verdict of each value. The kind has

@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/etcd"
 )
 
@@ -89,7 +90,7 @@ func (c *Cluster) histograms(a *platform.Known, m *etcd.Look) {
 		case err != nil:
 			unclear(a, in, "", m.URL, fmt.Sprintf("%s: %v", name, err))
 		case n < stats.MinForP99:
-			unclear(a, in, "", m.URL, fmt.Sprintf("measurements since the member's start: %d, needed: %d", n, stats.MinForP99))
+			unclear(a, in, "", m.URL, text.Sprintf("measurements since the member's start: %d, needed: %d", n, stats.MinForP99))
 		default:
 			bucket(a, in, in+"_", m.URL, b, n)
 		}

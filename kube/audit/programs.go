@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
 	kubeetcd "fettle.dev/fettle/kube/etcd"
 )
 
@@ -152,7 +153,7 @@ func (c *Cluster) kubeletFlags(a *platform.Known) {
 	}
 	names := "--" + strings.Join(gone[:min(len(gone), 3)], ", --")
 	if more := len(gone) - 3; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
+		names += text.Sprintf(" and %d more", more)
 	}
 	unclearFlags(a, program, "", fmt.Sprintf("Kubernetes %s no longer has the flags %s of Kubernetes %s. No object of the cluster tells whether a kubelet uses them (kubeletExtraArgs): look into /var/lib/kubelet/kubeadm-flags.env on its node, or run fettle check --for %s on the node", c.as, names, table.Nearest(oldest), c.as))
 }

@@ -103,7 +103,7 @@ func planned(plan *kubelet.Plan) error {
 	case unread == all:
 		return ui.Hinted(ui.Failed, errors.New("nothing could be determined: cannot read the kubelet of any node"), advice)
 	}
-	return ui.Hinted(ui.Failed, fmt.Errorf("incomplete: %d of %d kubelets could not be read", unread, all), advice)
+	return ui.Hinted(ui.Failed, text.Errorf("incomplete: %d of %d kubelets could not be read", unread, all), advice)
 }
 
 // readKubelets reads the cluster's kubelets, nodes and settings; openshift reports whether it has

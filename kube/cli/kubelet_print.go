@@ -160,7 +160,7 @@ func few(names []string) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return text.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // poolWords describes the settings that a pool gets.

@@ -68,7 +68,7 @@ therefore be resumed (resume), and exactly its objects can be removed (undo).`,
 
 // drivingFlags adds the flags of load run and load resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
-	f.IntVar(&o.inFlight, "in-flight", 0, fmt.Sprintf("maximum number of concurrent requests, 1 to %d (default from the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
+	f.IntVar(&o.inFlight, "in-flight", 0, text.Sprintf("maximum number of concurrent requests, 1 to %d (default from the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
 	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default from the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "turn off the brake, which stops a run when the API server rejects requests, etcd is slow or full, or nodes become NotReady")
 	o.quotaFlag(f)

@@ -89,7 +89,7 @@ func (a *app) loadMirror(ctx context.Context, o *loadOptions, namespaces []strin
 		return fmt.Errorf("cannot read back the written load: %w", err)
 	}
 	if want := doc.Objects + doc.Namespaces; p.Len() != want {
-		return fmt.Errorf("%s creates %d objects, but %d were counted", file, p.Len(), want)
+		return text.Errorf("%s creates %d objects, but %d were counted", file, p.Len(), want)
 	}
 	return a.show(doc, nil, func() { a.printMirror(doc) })
 }
@@ -129,23 +129,23 @@ func (a *app) printMirror(d *LoadMirror) {
 	for _, s := range d.Spaces {
 		var words []string
 		for _, k := range s.Kinds {
-			text := fmt.Sprintf("%d %s", k.Count, k.Kind)
+			each := text.Sprintf("%d %s", k.Count, k.Kind)
 			if k.Sorts > 1 {
-				text += fmt.Sprintf(" of %d sorts", k.Sorts)
+				each += text.Sprintf(" of %d sorts", k.Sorts)
 			}
-			words = append(words, text)
+			words = append(words, each)
 		}
 		if words == nil {
 			words = []string{"nothing"}
 		}
-		g.Rows = append(g.Rows, []string{fmt.Sprint(s.Namespaces), strings.Join(words, ", ")})
+		g.Rows = append(g.Rows, []string{thousands(s.Namespaces), strings.Join(words, ", ")})
 	}
 	g.Write(a.screen)
 	if len(d.Left) > 0 {
 		fmt.Fprintln(a.screen.Out)
 		g = ui.Grid{Columns: []ui.Column{{Head: "not mirrored"}, {Head: "number", Right: true}, {Head: "because", Below: true}}}
 		for _, l := range d.Left {
-			g.Rows = append(g.Rows, []string{l.Kind, fmt.Sprint(l.Count), l.Why})
+			g.Rows = append(g.Rows, []string{l.Kind, thousands(l.Count), l.Why})
 		}
 		g.Write(a.screen)
 	}

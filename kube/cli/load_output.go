@@ -135,7 +135,7 @@ func (x *LoadRun) sum() string {
 	add := func(all ...more) {
 		for _, m := range all {
 			if m.n > 0 {
-				line += fmt.Sprintf(", %d %s", m.n, m.what)
+				line += text.Sprintf(", %d %s", m.n, m.what)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (x *LoadRun) headline() (h ui.Headline) {
 	}
 	if len(missed) > 0 {
 		h.Count("gates_not_met", len(missed), "")
-		expected += fmt.Sprintf("; %d of %s: %s", len(missed), h.Count("gates", len(x.Gates), "gate"), strings.Join(missed, ", "))
+		expected += text.Sprintf("; %d of %s: %s", len(missed), h.Count("gates", len(x.Gates), "gate"), strings.Join(missed, ", "))
 	}
 	h.Line("%s %s", mark.Sign(), expected)
 	h.Count("objects_created", x.Objects.Created, "")
@@ -243,7 +243,7 @@ func (x *LoadRun) tables() []ui.Grid {
 	times := ui.Grid{Columns: ui.Columns("time", "number", "p50", "p95", "p99", "max")}
 	row := func(what string, t engine.Times) {
 		if t.N > 0 {
-			times.Rows = append(times.Rows, []string{what, fmt.Sprint(t.N), unit.FormatSeconds(t.P50S), unit.FormatSeconds(t.P95S), unit.FormatSeconds(t.P99S), unit.FormatSeconds(t.MaxS)})
+			times.Rows = append(times.Rows, []string{what, thousands(int(t.N)), unit.FormatSeconds(t.P50S), unit.FormatSeconds(t.P95S), unit.FormatSeconds(t.P99S), unit.FormatSeconds(t.MaxS)})
 		}
 	}
 	row("create", x.Times.Create)
@@ -257,15 +257,15 @@ func (x *LoadRun) tables() []ui.Grid {
 	if s := x.Servers; s != nil {
 		for i, c := range s.Calls {
 			if i < shownCalls || c.Verdict == "missed" {
-				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", fmt.Sprint(c.N), unit.FormatSeconds(c.P50S), unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS), c.Verdict})
+				calls.Rows = append(calls.Rows, []string{c.Verb + " " + c.Resource + " (" + c.Scope + ")", thousands(c.N), unit.FormatSeconds(c.P50S), unit.FormatSeconds(c.P99S), unit.FormatSeconds(c.LimitS), c.Verdict})
 			}
 		}
 		if s.EtcdN > 0 {
-			calls.Rows = append(calls.Rows, []string{"calls to etcd", fmt.Sprint(s.EtcdN), "", unit.FormatSeconds(s.EtcdP99S), "", ""})
+			calls.Rows = append(calls.Rows, []string{"calls to etcd", thousands(s.EtcdN), "", unit.FormatSeconds(s.EtcdP99S), "", ""})
 		}
 		for _, m := range s.Members {
 			if m.FsyncN > 0 {
-				calls.Rows = append(calls.Rows, []string{"etcd's log to the disk (" + m.Member + ")", fmt.Sprint(m.FsyncN), "", unit.FormatSeconds(m.FsyncP99S), "", ""})
+				calls.Rows = append(calls.Rows, []string{"etcd's log to the disk (" + m.Member + ")", thousands(m.FsyncN), "", unit.FormatSeconds(m.FsyncP99S), "", ""})
 			}
 		}
 	}

@@ -53,13 +53,13 @@ func actionsOf(p *plan.Plan) map[string]int {
 
 // actions describes the actions of a plan.
 func (d *LoadPlan) actions() string {
-	text := ""
+	message := ""
 	for _, x := range []struct{ do, one, more string }{{plan.Patch, "patch", "patches"}, {plan.Remove, "deletion", "deletions"}, {plan.Get, "read", "reads"}} {
 		if n := d.Actions[x.do]; n > 0 {
-			text += fmt.Sprintf(", %d %s", n, either(n, x.one, x.more))
+			message += text.Sprintf(", %d %s", n, either(n, x.one, x.more))
 		}
 	}
-	return text
+	return message
 }
 
 func (a *app) loadPlanCommand(o *loadOptions) *cobra.Command {

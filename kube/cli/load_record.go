@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load"
@@ -116,7 +117,7 @@ func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
 			return nil, err
 		}
 		if len(runs) != 1 {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("%s contains %d records, want one", name, len(runs)))
+			return nil, ui.Exit(ui.Usage, text.Errorf("%s contains %d records, want one", name, len(runs)))
 		}
 		return runs[0], nil
 	} else if !errors.Is(err, fs.ErrNotExist) {

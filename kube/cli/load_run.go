@@ -104,7 +104,7 @@ func (d *driven) watch(a *app, x *load.Options) {
 		resident.Rest()
 		d.stop = a.screen.Track(func() ui.Progress {
 			n, left := d.done.Load(), int64(p.Len()-d.before)
-			return ui.Progress{Text: fmt.Sprintf("%d of %d objects", n+int64(d.before), p.Len()), Done: float64(n), All: float64(left)}
+			return ui.Progress{Text: text.Sprintf("%d of %d objects", n+int64(d.before), p.Len()), Done: float64(n), All: float64(left)}
 		})
 	}
 	x.On = func(answer loadrun.Answer) {
@@ -326,25 +326,25 @@ func (x *LoadRun) stands(code int) int {
 
 // leftStanding returns the error of an incomplete clean-up.
 func (x *LoadRun) leftStanding(err error, id string, interrupted bool) error {
-	text := "some objects of the run were not removed"
+	message := "some objects of the run were not removed"
 	if interrupted {
-		text = "interrupted, and " + text
+		message = "interrupted, and " + message
 	}
 	left := x.Objects.Created + x.Objects.Before - x.Removed - x.Absent
 	if x.Actions != nil {
 		left -= x.Actions.Deleted
 	}
 	if left > 0 {
-		text += fmt.Sprintf(": at most %s", either(left, "1 object remains", fmt.Sprintf("%d objects remain", left)))
+		message += ": at most " + text.Count(left, "object") + either(left, " remains", " remain")
 	}
-	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", text, err), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
+	return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", message, err), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
 }
 
 // loadCleanUp undoes a run at its end.
 func (a *app) loadCleanUp(ctx context.Context, cluster *load.Cluster, id string, doc *LoadRun) error {
 	a.screen.Say("removing the objects of run %s; if interrupted, continue with kubectl fettle load undo %s", id, id)
 	step, stop := a.screen.Steps(0)
-	out, err := cluster.Undo(ctx, id, func(done, all int) { step(fmt.Sprintf("%d of %d removed", done, all), done, all) })
+	out, err := cluster.Undo(ctx, id, func(done, all int) { step(text.Sprintf("%d of %d removed", done, all), done, all) })
 	stop()
 	if out != nil {
 		doc.undone(out)

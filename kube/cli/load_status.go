@@ -54,7 +54,7 @@ func (a *app) loadStatusCommand(o *loadOptions) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.loadStatus(c.Context(), o, details) },
 	}
-	c.Flags().BoolVar(&details, "details", false, fmt.Sprintf("list all runs, not just %d", shownRuns))
+	c.Flags().BoolVar(&details, "details", false, text.Sprintf("list all runs, not just %d", shownRuns))
 	return c
 }
 
@@ -232,7 +232,7 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	}
 	defer lean()()
 	step, stop := a.screen.Steps(0)
-	out, err := cluster.Undo(ctx, id, func(done, all int) { step(fmt.Sprintf("%d of %d removed", done, all), done, all) })
+	out, err := cluster.Undo(ctx, id, func(done, all int) { step(text.Sprintf("%d of %d removed", done, all), done, all) })
 	stop()
 	if out != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = ui.Hinted(ui.Incomplete, fmt.Errorf("interrupted; the undo of run %s is incomplete", id), fmt.Sprintf("to continue: kubectl fettle load undo %s", id))
@@ -264,7 +264,7 @@ func (a *app) printUndo(doc *LoadUndo, unseen string) {
 		a.screen.Say("%s not removed: %s", k.Object, k.Why)
 	}
 	if n := len(doc.Waiting); n > shownWaiting {
-		a.screen.Say("%d namespaces are still being removed by the server: %s and %d more", n, strings.Join(doc.Waiting[:shownWaiting], ", "), n-shownWaiting)
+		a.screen.Say("%s are still being removed by the server: %s and %s more", text.Count(n, "namespace"), strings.Join(doc.Waiting[:shownWaiting], ", "), thousands(n-shownWaiting))
 	} else {
 		for _, name := range doc.Waiting {
 			a.screen.Say("the namespace %s is still being removed by the server", name)

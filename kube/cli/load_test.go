@@ -45,7 +45,7 @@ func TestLoadUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2000000000 objects, at most 2000000 supported"},
+		{"load plan --offline " + huge, ui.Usage, huge + ":3: the load is too large: 2,000,000,000 objects, at most 2,000,000 supported"},
 		{"load plan --offline --etcd-quota 10KiB", ui.Refused, "KiB in etcd: the maximum is 10 KiB (--etcd-quota)"},
 		{"load plan --offline --etcd-quota much", ui.Usage, "--etcd-quota"},
 		{"load plan --offline --openshift banana", ui.Usage, `--openshift "banana": want a version such as 4.4 or 4.17.3`},

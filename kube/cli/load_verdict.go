@@ -36,9 +36,9 @@ func (x *LoadRun) judge(asked bool) error {
 		if x.Objects.Created+x.Objects.Reused+x.Objects.Before == 0 {
 			code = ui.Failed
 		}
-		return ui.Hinted(code, fmt.Errorf("%d of %d objects could not be created", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
+		return ui.Hinted(code, text.Errorf("%d of %d objects could not be created", x.Objects.Failed, x.Objects.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
 	case x.Actions != nil && x.Actions.Failed > 0:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d patches, deletions and reads failed", x.Actions.Failed, x.Actions.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
+		return ui.Hinted(ui.Partial, text.Errorf("%d of %d patches, deletions and reads failed", x.Actions.Failed, x.Actions.Planned), "kubectl fettle load resume "+x.Run+" tries them again")
 	case x.NotReady > 0:
 		return ui.Exit(ui.GateNotMet, fmt.Errorf("%s %s not ready within the time limit: %s", text.Count(x.NotReady, "object"), either(x.NotReady, "was", "were"), x.Example))
 	}
@@ -82,7 +82,7 @@ func (x *LoadRun) expected() (page.Tone, string) {
 				unknown++
 			}
 		}
-		return page.Warn, fmt.Sprintf("not all objectives judged: %d of %s had too few answers", unknown, text.Count(len(x.Gates), "objective"))
+		return page.Warn, text.Sprintf("not all objectives judged: %d of %s had too few answers", unknown, text.Count(len(x.Gates), "objective"))
 	}
 	return page.Bad, "not judged: the run did not finish"
 }
@@ -133,7 +133,7 @@ func (x *LoadRun) unmeasured() error {
 	if len(x.Errors) > 1 {
 		why += fmt.Sprintf(" (and %s)", text.Count(len(x.Errors)-1, "other error"))
 	}
-	return ui.Hinted(ui.Code(err), fmt.Errorf("%d of %d objects could not be created%s", x.Objects.Failed, x.Objects.Planned, why), "a run of fettle prove cannot be resumed; fix the reported cause and start again")
+	return ui.Hinted(ui.Code(err), text.Errorf("%d of %d objects could not be created%s", x.Objects.Failed, x.Objects.Planned, why), "a run of fettle prove cannot be resumed; fix the reported cause and start again")
 }
 
 // numbers returns one measurement per line as name, number and unit. fettle prove parses this form.

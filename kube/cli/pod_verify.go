@@ -147,7 +147,7 @@ func printVerified(s *ui.Screen, d *kubepod.Document, details bool) {
 		threads := 0
 		for _, p := range c.Processes {
 			threads += p.Threads
-			processes.Rows = append(processes.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, fmt.Sprint(p.Threads), p.CPUs})
+			processes.Rows = append(processes.Rows, []string{c.Name, fmt.Sprint(p.PID), p.Name, thousands(p.Threads), p.CPUs})
 		}
 		use := "shared"
 		switch {
@@ -156,7 +156,7 @@ func printVerified(s *ui.Screen, d *kubepod.Document, details bool) {
 		case c.Exclusive:
 			use = "exclusive"
 		}
-		containers.Rows = append(containers.Rows, []string{c.Name, fmt.Sprint(len(c.Processes)), fmt.Sprint(threads), use, dash(c.CPUs)})
+		containers.Rows = append(containers.Rows, []string{c.Name, thousands(len(c.Processes)), thousands(threads), use, dash(c.CPUs)})
 	}
 	section(s, "Containers", &containers)
 	section(s, "Checks", verifiedChecks(d, details))

@@ -48,7 +48,7 @@ type scaleOptions struct {
 }
 
 func (o *scaleOptions) flags(f *pflag.FlagSet) {
-	f.IntVar(&o.to, "to", 0, fmt.Sprintf("total number of machines of the sets, at most %d unless scaling down", scale.MaxMachines))
+	f.IntVar(&o.to, "to", 0, text.Sprintf("total number of machines of the sets, at most %d unless scaling down", scale.MaxMachines))
 	f.BoolVar(&o.roll, "roll", false, "replace every machine, for example after an edit of the machine sets")
 	f.IntVar(&o.batch, "batch", scale.MaxBatch, "maximum number of machines per batch")
 	f.IntVar(&o.qps, "qps", 5, "maximum rate of requests that evict pods, per second")
@@ -174,7 +174,7 @@ func printScale(s *ui.Screen, p *scale.Plan, details bool) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "step"}, {Head: "machine set"}, {Head: "zone"}, {Head: "machines"}, {Head: "then wait until", Cut: true}, {Head: "at most"}, {Head: "remediation", Below: true}}}
 	for i, x := range steps {
 		for j, r := range x.Sets {
-			row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), fmt.Sprintf("%d to %d", r.From, r.To), "", "", ""}
+			row := []string{"", r.Set, cmp.Or(r.Zone, "not known"), text.Sprintf("%d to %d", r.From, r.To), "", "", ""}
 			if j == 0 {
 				row[0], row[4], row[5], row[6] = fmt.Sprint(i+1), x.Until, "-", dash(strings.Join(x.Remediation, "; "))
 				if x.TimeoutS > 0 {
@@ -277,7 +277,7 @@ func stands(run *scale.Run) string {
 	}
 	var out []string
 	for _, set := range order {
-		out = append(out, fmt.Sprintf("machine set %s was changed from %d to %s", set, from[set], text.Count(to[set], "machine")))
+		out = append(out, text.Sprintf("machine set %s was changed from %d to %s", set, from[set], text.Count(to[set], "machine")))
 	}
 	if len(out) == 0 {
 		return "the machines to replace are recorded on the machine sets, whose replicas are unchanged"

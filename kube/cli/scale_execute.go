@@ -141,7 +141,7 @@ func (doc *ScaleRun) headline() {
 	}
 	steps := h.Count("steps_done", len(doc.Done), "step")
 	if n := len(doc.Plan.Steps); n > len(doc.Done) {
-		steps = fmt.Sprintf("%d of %s", len(doc.Done), h.Count("steps", n, "step"))
+		steps = text.Sprintf("%d of %s", len(doc.Done), h.Count("steps", n, "step"))
 	}
 	h.Line("%s: %s carried out, %s", doc.State, steps, h.Count("machines_wanted", doc.Plan.To, "machine"))
 }

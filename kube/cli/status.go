@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
@@ -236,19 +237,19 @@ func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []s
 	var texts []string
 	on := map[string][]string{}
 	for i := range nodes {
-		for _, text := range said(&nodes[i]) {
-			if on[text] == nil {
-				texts = append(texts, text)
+		for _, message := range said(&nodes[i]) {
+			if on[message] == nil {
+				texts = append(texts, message)
 			}
-			on[text] = append(on[text], nodes[i].Node)
+			on[message] = append(on[message], nodes[i].Node)
 		}
 	}
-	for i, text := range texts {
-		names, more := on[text], ""
+	for i, message := range texts {
+		names, more := on[message], ""
 		if over := len(names) - maxValues; over > 0 {
-			names, more = names[:maxValues], fmt.Sprintf(" and %d more", over)
+			names, more = names[:maxValues], text.Sprintf(" and %d more", over)
 		}
-		texts[i] = fmt.Sprintf("node %s%s: %s", strings.Join(names, ", "), more, text)
+		texts[i] = fmt.Sprintf("node %s%s: %s", strings.Join(names, ", "), more, message)
 	}
 	return texts
 }

@@ -109,7 +109,7 @@ func statusWarnings(d *nodestatus.Document, nodes []nodestatus.Node) (all []stri
 		}
 		for i, v := range n.Values {
 			if i == maxValues {
-				add("! node %s: %d more values not in force; see --output json", n.Node, len(n.Values)-i)
+				add("! node %s: %s not in force; see --output json", n.Node, text.Count(len(n.Values)-i, "more value"))
 				break
 			}
 			why := ""

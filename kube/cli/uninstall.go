@@ -146,11 +146,11 @@ func (a *app) printUninstall(d *operator.Document) {
 	g := ui.Grid{Columns: ui.Columns("POOL", "NODES", "AT ONCE")}
 	left := len(d.Kubelets)
 	for _, p := range d.Pools {
-		g.Rows = append(g.Rows, []string{p.Name, fmt.Sprint(p.Nodes), p.MaxUnavailable})
+		g.Rows = append(g.Rows, []string{p.Name, thousands(p.Nodes), p.MaxUnavailable})
 		left -= p.Nodes
 	}
 	if left > 0 {
-		g.Rows = append(g.Rows, []string{"- (no pool)", fmt.Sprint(left), "1"})
+		g.Rows = append(g.Rows, []string{"- (no pool)", thousands(left), "1"})
 	}
 	g.Write(s)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/corestate"
 )
 
@@ -212,9 +213,9 @@ func names(pods []core.Pod) string {
 	for _, p := range pods[:min(len(pods), most)] {
 		all = append(all, p.Namespace+"/"+p.Name)
 	}
-	text := strings.Join(all, ", ")
+	message := strings.Join(all, ", ")
 	if more := len(pods) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		message += text.Sprintf(" and %d more", more)
 	}
-	return text
+	return message
 }

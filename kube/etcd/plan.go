@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"fettle.dev/fettle/internal/prometheus"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Limits are the thresholds for a defragmentation: a database's free space must exceed both.
@@ -208,7 +209,7 @@ func caughtUp(ctx context.Context, members []*Member, index uint64) error {
 	}
 	for _, m := range members {
 		if x := s.status[m.URL]; x.Applied < index {
-			return fmt.Errorf("%s has applied only %d of %d log entries", m.URL, x.Applied, index)
+			return text.Errorf("%s has applied only %d of %d log entries", m.URL, x.Applied, index)
 		}
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Class is what a node must do for a change of settings. A change has the highest class of its
@@ -189,7 +191,7 @@ const MaxConfigs = 10
 func WantOf(configs []Config) (Want, error) {
 	w := Want{Fields: Fields{}}
 	if len(configs) > MaxConfigs {
-		return Want{}, fmt.Errorf("%d KubeletConfig objects select the pool, at most %d allowed; merge some of them", len(configs), MaxConfigs)
+		return Want{}, text.Errorf("%d KubeletConfig objects select the pool, at most %d allowed; merge some of them", len(configs), MaxConfigs)
 	}
 	configs = slices.Clone(configs)
 	slices.SortFunc(configs, func(a, b Config) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name)) })

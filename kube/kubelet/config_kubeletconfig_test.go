@@ -125,7 +125,7 @@ func TestConfigRefused(t *testing.T) {
 		config: "f.yaml:1: spec is missing",
 		config + "spec: {kubeletConfig: {failSwapOn: no}}\n":                  `f.yaml:4: spec.kubeletConfig: kubectl reads no as true or false: write true or false, or the text "no", with the quotes`,
 		config + "spec: {kubeletConfig: {maxPods: 0x10}}\n":                   `f.yaml:4: spec.kubeletConfig: want a decimal number, found 0x10`,
-		config + "spec: {logLevel: 3000000000}\n":                             `f.yaml:4: spec.logLevel: want a whole number from -2147483648 to 2147483647, found 3000000000`,
+		config + "spec: {logLevel: 3000000000}\n":                             `f.yaml:4: spec.logLevel: want a whole number from -2,147,483,648 to 2,147,483,647, found 3000000000`,
 		config + "spec: {kubeletConfig: &a {b: 1}, tlsSecurityProfile: *a}\n": `f.yaml:4: spec.tlsSecurityProfile: aliases (*a) are not supported`,
 	} {
 		if _, err := Read("f.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

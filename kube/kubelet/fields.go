@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/strict"
 )
@@ -27,11 +28,11 @@ type Fields map[string]any
 const maxText = 1 << 20
 
 // Parse parses fields from YAML or JSON. A duplicate field is an error.
-func Parse(text []byte) (Fields, error) {
-	if len(text) > maxText {
-		return nil, fmt.Errorf("%d bytes are too many; at most %d allowed", len(text), maxText)
+func Parse(data []byte) (Fields, error) {
+	if len(data) > maxText {
+		return nil, text.Errorf("%d bytes are too many; at most %d allowed", len(data), maxText)
 	}
-	b, err := yaml.YAMLToJSONStrict(text)
+	b, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		line, words := strict.Syntax(err)
 		if line > 0 {

@@ -5,7 +5,6 @@ package kubelet
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 )
@@ -274,7 +274,7 @@ func (n *NodePreview) plan(pool PoolPreview, want Want, s Node) (p NodePlan, bac
 			first := pods.Lost[0]
 			p.Problem = "pods without a controller block a drain: " + first.Namespace + "/" + first.Name
 			if more := len(pods.Lost) - 1; more > 0 {
-				p.Problem += fmt.Sprintf(" and %d more", more)
+				p.Problem += text.Sprintf(" and %d more", more)
 			}
 			return p, back
 		}

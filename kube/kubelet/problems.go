@@ -110,7 +110,7 @@ func nodeNames(names []string) string {
 	names = slices.Clone(names)
 	slices.SortFunc(names, natural)
 	if more := len(names) - most; more > 0 {
-		names = append(names[:most], fmt.Sprintf("%d more", more))
+		names = append(names[:most], text.Sprintf("%d more", more))
 	}
 	return strings.Join(names, ", ")
 }
@@ -281,7 +281,7 @@ func orUnset(v any) any { return cmp.Or(v, any("unset")) }
 // is the number of CPUs, 0 if unknown.
 func TooManyPods(effective Fields, cpus, running int) error {
 	if fit := podsThatFit(effective, cpus); int64(running) > fit {
-		return fmt.Errorf("%s on the node, but the new limit is %d (maxPods %v, podsPerCore %v); move pods away first, or raise the limit", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
+		return text.Errorf("%s on the node, but the new limit is %d (maxPods %v, podsPerCore %v); move pods away first, or raise the limit", text.Count(running, "pod")+map[bool]string{true: " runs", false: " run"}[running == 1], fit, orUnset(effective["maxPods"]), orUnset(effective["podsPerCore"]))
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // rollout decides which nodes of a pool may now start a change of their kubelet. It is a pure
@@ -204,7 +206,7 @@ func limit(m *intstr.IntOrString, all int) (int, error) {
 		n = all * p / 100
 	}
 	if n < 0 {
-		return 1, fmt.Errorf("maxUnavailable is %d; want 1 or more", n)
+		return 1, text.Errorf("maxUnavailable is %d; want 1 or more", n)
 	}
 	return max(n, 1), nil
 }

@@ -129,7 +129,7 @@ func whole(least int64) func(any) error {
 	return func(v any) error {
 		n, ok := v.(int64)
 		if !ok || n < least || n > math.MaxInt32 {
-			return fmt.Errorf("want a whole number from %d to %d, found %s", least, math.MaxInt32, show(v))
+			return text.Errorf("want a whole number from %d to %d, found %s", least, math.MaxInt32, show(v))
 		}
 		return nil
 	}

@@ -33,8 +33,8 @@ func TestCheck(t *testing.T) {
 		{"{memoryManagerPolicy: Static, reservedMemory: [{numaNode: 0, limits: {memory: 1100Mi, hugepages-2Mi: 2Mi}}]}", ""},
 		{`cpuManagerPolicyOptions: {full-pcpus-only: "true"}`, ""},
 
-		{"maxPods: 0", "at.maxPods: want a whole number from 1 to 2147483647, found 0"},
-		{"maxPods: many", `at.maxPods: want a whole number from 1 to 2147483647, found "many"`},
+		{"maxPods: 0", "at.maxPods: want a whole number from 1 to 2,147,483,647, found 0"},
+		{"maxPods: many", `at.maxPods: want a whole number from 1 to 2,147,483,647, found "many"`},
 		{"maxPods: 1.5", "found 1.5"},
 		{"maxPods: 3000000000", "found 3000000000"},
 		{"maxPods: null", "null would remove the node's own value; give a value, or leave the field out"},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -289,7 +290,7 @@ func (r *reading) sum() (*Mirror, error) {
 	slices.SortFunc(m.Left, func(a, b Left) int { return strings.Compare(a.Kind+a.Why, b.Kind+b.Why) })
 	for _, note := range slices.Sorted(maps.Keys(r.notes)) {
 		if n := r.notes[note]; n > 1 {
-			note = fmt.Sprintf("%s (%d times)", note, n)
+			note = text.Sprintf("%s (%d times)", note, n)
 		}
 		m.Notes = append(m.Notes, note)
 	}

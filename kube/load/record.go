@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/load/plan"
 	"fettle.dev/fettle/kube/load/run"
@@ -67,16 +68,16 @@ func ShapeOf(p *plan.Plan, inFlight int, rate float64) Shape {
 func (s Shape) String() string {
 	var words []string
 	for _, k := range s.Kinds {
-		words = append(words, fmt.Sprintf("%d %s of %s (%d bytes)", k.Count, k.Kind, k.APIVersion, k.Bytes))
+		words = append(words, text.Sprintf("%d %s of %s (%s)", k.Count, k.Kind, k.APIVersion, text.Count(k.Bytes, "byte")))
 	}
-	words = append(words, fmt.Sprintf("at most %d requests in progress", s.InFlight))
+	words = append(words, "at most "+text.Count(s.InFlight, "request")+" in progress")
 	if s.RatePerS > 0 {
 		words = append(words, unit.Digits(s.RatePerS)+"/s")
 	}
 	if s.Actions > 0 {
-		words = append(words, fmt.Sprintf("%d patches, deletions and reads", s.Actions))
+		words = append(words, text.Sprintf("%d patches, deletions and reads", s.Actions))
 	}
-	return strings.Join(append(words, fmt.Sprintf("%d waits", s.Waits)), ", ")
+	return strings.Join(append(words, text.Count(s.Waits, "wait")), ", ")
 }
 
 // Body is the content of a load's evidence record.

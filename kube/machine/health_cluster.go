@@ -193,9 +193,9 @@ func RollOut(pool []byte) (why string, err error) {
 	}
 	names := strings.Join(p.Status.Changing[:min(n, shown)], ", ")
 	if n > shown {
-		names += fmt.Sprintf(" and %d more", n-shown)
+		names += text.Sprintf(" and %d more", n-shown)
 	}
-	return fmt.Sprintf("a rollout of kubelet settings is in progress in pool %s: %d of %s %s the settings, %s %s changing", p.Metadata.Name, p.Status.Updated, text.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
+	return text.Sprintf("a rollout of kubelet settings is in progress in pool %s: %d of %s %s the settings, %s %s changing", p.Metadata.Name, p.Status.Updated, text.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
 }
 
 func ifOne(n int, one, more string) string {

@@ -258,11 +258,11 @@ func overlaps(in Input, machines []Judged) (out []string) {
 		}
 	}
 	for who, names := range by {
-		text := strings.Join(names[:min(len(names), shown)], ", ")
+		message := strings.Join(names[:min(len(names), shown)], ", ")
 		if more := len(names) - shown; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
+			message += text.Sprintf(" and %d more", more)
 		}
-		out = append(out, who+" also covers "+text)
+		out = append(out, who+" also covers "+message)
 	}
 	slices.Sort(out)
 	return out

@@ -241,15 +241,15 @@ func (l Limit) Unread() bool { return l.Machines < 0 }
 
 func number(n int) Limit {
 	if n < 0 {
-		return Limit{0, fmt.Sprintf("maxUnhealthy is %d, which counts as 0", n)}
+		return Limit{0, text.Sprintf("maxUnhealthy is %d, which counts as 0", n)}
 	}
-	return Limit{n, fmt.Sprintf("maxUnhealthy is %d", n)}
+	return Limit{n, text.Sprintf("maxUnhealthy is %d", n)}
 }
 
 // share returns the limit for a percentage of machines, rounded down.
 func share(percent, machines int) Limit {
 	product := max(percent, 0) * machines
-	words := fmt.Sprintf("%d %% of %s is %d", percent, text.Count(machines, "machine"), product/100)
+	words := text.Sprintf("%d %% of %s is %d", percent, text.Count(machines, "machine"), product/100)
 	if rest := product % 100; rest != 0 {
 		words += fmt.Sprintf(" (%s rounded down)", strings.TrimRight(fmt.Sprintf("%d.%02d", product/100, rest), "0"))
 	}
@@ -262,7 +262,7 @@ func (l Limit) Open(unhealthy int) bool { return unhealthy <= l.Machines }
 // Sentence explains the limit, such as "40 % of 25 machines is 10; 11 are unhealthy: nothing is
 // remediated".
 func (l Limit) Sentence(unhealthy int) string {
-	are := fmt.Sprintf("%d are unhealthy", unhealthy)
+	are := text.Sprintf("%d are unhealthy", unhealthy)
 	if unhealthy == 1 {
 		are = "1 is unhealthy"
 	}

@@ -129,7 +129,7 @@ func (c *healthClusterCheck) words(machines int) string {
 		if err1 != nil || err2 != nil || high < low {
 			return fmt.Sprintf("the range %s ends before it begins: nothing is remediated", inRange)
 		}
-		return fmt.Sprintf("it remediates while %d to %d of %s are unhealthy", low, high, text.Count(machines, "machine"))
+		return text.Sprintf("it remediates while %d to %d of %s are unhealthy", low, high, text.Count(machines, "machine"))
 	}
 	if atMost != nil && atMost.Type == intstr.String && !strings.HasSuffix(atMost.StrVal, "%") {
 		// A number as a string, which OpenShift accepts.
@@ -145,5 +145,5 @@ func (c *healthClusterCheck) words(machines int) string {
 	if l.Unread() {
 		return l.Words + ": nothing is remediated"
 	}
-	return fmt.Sprintf("it remediates while at most %d of %s are unhealthy", l.Machines, text.Count(machines, "machine"))
+	return text.Sprintf("it remediates while at most %d of %s are unhealthy", l.Machines, text.Count(machines, "machine"))
 }

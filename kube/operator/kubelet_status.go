@@ -67,9 +67,9 @@ func (c Cluster) poolStatus(g *group, has map[string]*kubelet.NodeKubelet) kubel
 }
 
 func (g *group) updated() metav1.Condition {
-	of := fmt.Sprintf("%d of %d nodes have the settings", g.Done, g.Total)
+	of := internaltext.Sprintf("%d of %d nodes have the settings", g.Done, g.Total)
 	if g.pool.Spec.ManagementState == kubelet.Removed {
-		of = fmt.Sprintf("%d of %d nodes restored", g.Done, g.Total)
+		of = internaltext.Sprintf("%d of %d nodes restored", g.Done, g.Total)
 	}
 	if g.wrong != nil { // the counts are those of the former request
 		return metav1.Condition{Type: kubelet.Updated, Status: metav1.ConditionUnknown, Reason: Refused, Message: "unknown, because the requested settings are refused; see the condition Degraded for the reason"}
@@ -108,7 +108,7 @@ func (c Cluster) updating(g *group, changing []string, has map[string]*kubelet.N
 	case len(g.Waiting) > 0:
 		// Other nodes occupy the slots; that may pass.
 		out.Status, out.Reason = metav1.ConditionTrue, RollingOut
-		texts = append(texts, fmt.Sprintf("%d waiting until fewer than %d are unavailable", len(g.Waiting), g.MaxUnavailable))
+		texts = append(texts, internaltext.Sprintf("%d waiting until fewer than %d are unavailable", len(g.Waiting), g.MaxUnavailable))
 		for _, u := range g.Unavailable {
 			held = append(held, u.Node+": "+u.Why)
 		}
@@ -227,5 +227,5 @@ func kubeletFew(all []string) []string {
 	if len(all) <= maxNamed {
 		return all
 	}
-	return append(slices.Clone(all[:maxNamed]), fmt.Sprintf("and %d more", len(all)-maxNamed))
+	return append(slices.Clone(all[:maxNamed]), internaltext.Sprintf("and %d more", len(all)-maxNamed))
 }

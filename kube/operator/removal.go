@@ -320,5 +320,5 @@ func removalFew(all []string) string {
 	if len(all) <= named {
 		return strings.Join(all, ", ")
 	}
-	return strings.Join(all[:named], ", ") + fmt.Sprintf(" and %d more", len(all)-named)
+	return strings.Join(all[:named], ", ") + internaltext.Sprintf(" and %d more", len(all)-named)
 }

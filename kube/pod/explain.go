@@ -329,7 +329,7 @@ func sets(a admission.AnswerDoc) string {
 		}
 	}
 	if more := a.HintsCount - len(out); more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
+		out = append(out, text.Sprintf("and %d more", more))
 	}
 	return strings.Join(out, "  ")
 }

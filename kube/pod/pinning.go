@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/pod/admission"
 )
@@ -263,11 +263,11 @@ func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSe
 			}
 		}
 	}
-	text := fmt.Sprintf("%s, %s: all may run on %s", internaltext.Count(len(mine), "process"), internaltext.Count(threads, "thread"), promised)
+	message := fmt.Sprintf("%s, %s: all may run on %s", text.Count(len(mine), "process"), text.Count(threads, "thread"), promised)
 	if narrow > 0 {
-		text += fmt.Sprintf(", %d of them restricted to fewer by their own affinity", narrow)
+		message += text.Sprintf(", %d of them restricted to fewer by their own affinity", narrow)
 	}
-	j.say(c.Name, what, Pass, "%s", text)
+	j.say(c.Name, what, Pass, "%s", message)
 }
 
 func list(s unit.CPUSet) string {

@@ -89,7 +89,7 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 	}
 	const room = 4
 	if len(hosts) > room {
-		hosts = append(hosts[:room], fmt.Sprintf("%d groups more", len(hosts)-room))
+		hosts = append(hosts[:room], text.Count(len(hosts)-room, "more group"))
 	}
 	if n := numbers[ofHost]; n > 0 {
 		j.say(c.Name, "processes of the node", Note, "%s may run on CPUs %s (%s); the CPU manager excludes only containers; to exclude these, use CPUAffinity of systemd or isolcpus", text.Count(n, "process"), cpus, strings.Join(hosts, ", "))

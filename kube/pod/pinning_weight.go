@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -139,16 +140,16 @@ func weightDoc(container string, w Weight, shares uint64) WeightDoc {
 
 // says describes the weight and its formula.
 func (d *WeightDoc) says() string {
-	text := fmt.Sprintf("%d for %d shares", d.Weight, d.Shares)
+	message := text.Sprintf("%d for %d shares", d.Weight, d.Shares)
 	switch d.Formula {
 	case string(kuberelease.Linear):
-		return fmt.Sprintf("%s, by the linear formula (the curve gives %d)", text, d.Curve)
+		return text.Sprintf("%s, by the linear formula (the curve gives %d)", message, d.Curve)
 	case string(kuberelease.Curve):
-		return fmt.Sprintf("%s, by the curve (the linear formula gives %d)", text, d.Linear)
+		return text.Sprintf("%s, by the curve (the linear formula gives %d)", message, d.Linear)
 	case neither:
-		return fmt.Sprintf("%s, by neither formula (%d by the linear one, %d by the curve): the pod was resized, or another program has written it", text, d.Linear, d.Curve)
+		return text.Sprintf("%s, by neither formula (%d by the linear one, %d by the curve): the pod was resized, or another program has written it", message, d.Linear, d.Curve)
 	}
-	return text + ", by either formula"
+	return message + ", by either formula"
 }
 
 // levels describes the groups of a pod from the top, each with its weight among its siblings.
@@ -164,11 +165,11 @@ func levels(all []Weight) string {
 		for _, n := range w.Siblings {
 			sum += n
 		}
-		text := fmt.Sprintf("%s %d of %d", name, w.Weight, sum)
+		message := text.Sprintf("%s %d of %d", name, w.Weight, sum)
 		if system, ok := w.Siblings["system.slice"]; ok {
-			text += fmt.Sprintf(", system.slice %d", system)
+			message += text.Sprintf(", system.slice %d", system)
 		}
-		out = append(out, text)
+		out = append(out, message)
 	}
 	return strings.Join(out, "; ")
 }

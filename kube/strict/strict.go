@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // MaxFile is the default maximum size of a file, in bytes.
@@ -51,12 +53,12 @@ func Objects(file string, max int) *Reader {
 
 // FaultAt records a problem at FILE:LINE.
 func (r *Reader) FaultAt(at, format string, args ...any) {
-	r.fail(fmt.Errorf("%s: %w", at, fmt.Errorf(format, args...)))
+	r.fail(fmt.Errorf("%s: %w", at, text.Errorf(format, args...)))
 }
 
 // Fault records a problem at a node.
 func (r *Reader) Fault(n *yaml.Node, format string, args ...any) {
-	r.fail(fmt.Errorf("%s: %w", r.At(n), fmt.Errorf(format, args...)))
+	r.fail(fmt.Errorf("%s: %w", r.At(n), text.Errorf(format, args...)))
 }
 
 func (r *Reader) fail(err error) {
@@ -73,7 +75,7 @@ func (r *Reader) At(n *yaml.Node) string { return fmt.Sprintf("%s:%d", r.File, n
 // Err returns all problems of the file, or nil.
 func (r *Reader) Err() error {
 	if r.more > 0 {
-		return errors.Join(append(r.problems, fmt.Errorf("%s: and %d more mistakes", r.File, r.more))...)
+		return errors.Join(append(r.problems, fmt.Errorf("%s: and %s", r.File, text.Count(r.more, "more mistake")))...)
 	}
 	return errors.Join(r.problems...)
 }

@@ -1,11 +1,12 @@
 package tuned
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Reason is the kind of a note.
@@ -112,7 +113,7 @@ func (o Object) Condition() StatusCondition {
 		}
 	}
 	if more := len(texts) - maxTexts; more > 0 {
-		texts = append(texts[:maxTexts], fmt.Sprintf("and %d more", more))
+		texts = append(texts[:maxTexts], text.Sprintf("and %d more", more))
 	}
 	c.Message = strings.Join(texts, "; ")
 	return c

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/text"
 )
 
 // recommendText is the chosen text for a profile name.
@@ -157,7 +158,7 @@ func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 		}
 		more := ""
 		if all := (profile.Errors)(nil); errors.As(err, &all) {
-			more = fmt.Sprintf(", and %d more mistakes", len(all)-1)
+			more = ", and " + text.Count(len(all)-1, "more mistake")
 		}
 		return []Note{c.note(UnreadableProfile, first.Pos.Line, "profile %s, line %d: %v%s", c.Name, first.Pos.Line, first.Err, more)}, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Rules are the compiled rules of all Tuned objects. They are immutable and safe for concurrent
@@ -164,7 +166,7 @@ func (m missing) String() string {
 		return fmt.Sprintf("profile %s includes another profile of the same name, which is not built in; the node must have it", m.name)
 	}
 	if len(m.also) > 0 {
-		return fmt.Sprintf("profile %s includes a profile depending on the node; %s and %d more are in no Tuned object and not built in, so a node that needs one must have it", m.by, m.name, len(m.also))
+		return text.Sprintf("profile %s includes a profile depending on the node; %s and %d more are in no Tuned object and not built in, so a node that needs one must have it", m.by, m.name, len(m.also))
 	}
 	return fmt.Sprintf("profile %s, included by %s, is in no Tuned object and not built in; the node must have it", m.name, m.by)
 }

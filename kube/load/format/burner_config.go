@@ -121,7 +121,7 @@ func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	case yaml.SequenceNode:
 		i, err := strconv.Atoi(path[0])
 		if err != nil || i < 0 || i >= len(n.Content) {
-			return fmt.Errorf("%s: want a number below %d, the length of the list", path[0], len(n.Content))
+			return text.Errorf("%s: want a number below %d, the length of the list", path[0], len(n.Content))
 		}
 		at = i
 	case yaml.MappingNode:

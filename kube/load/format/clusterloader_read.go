@@ -141,7 +141,7 @@ func ReadClusterLoader(name string, text []byte, from Files) (*plan.Load, error)
 }
 
 func (r *reading) note(at, format string, args ...any) {
-	r.load.Notes = append(r.load.Notes, at+": "+fmt.Sprintf(format, args...))
+	r.load.Notes = append(r.load.Notes, at+": "+text.Sprintf(format, args...))
 }
 
 func (r *reading) whole(c *clusterloaderConfig) {
@@ -292,7 +292,7 @@ func (r *reading) sync(s *sync) *plan.SyncPoint {
 		out.Timeout = defaultTimeout
 	}
 	if s.Server != nil && s.Server.Port > 65535 {
-		r.FaultAt(s.At, "sync.server.port: want 1 to 65535, or 0 for %d, found %d", defaultPort, s.Server.Port)
+		r.FaultAt(s.At, "sync.server.port: want 1 to 65535, or 0 for %s, found %s", fmt.Sprint(defaultPort), fmt.Sprint(s.Server.Port))
 	}
 	if s.Server != nil && s.Server.Enabled {
 		out.Server, out.Address, out.Port = true, s.Server.Address, s.Server.Port
@@ -312,7 +312,7 @@ func (r *reading) sync(s *sync) *plan.SyncPoint {
 		return nil
 	}
 	if whole := r.load.Sync; whole != nil && whole.Server && out.Server && whole.Port == out.Port {
-		r.FaultAt(s.At, "sync.server.port: %d is also used by the sync at %s; use another port", out.Port, whole.At)
+		r.FaultAt(s.At, "sync.server.port: %s is also used by the sync at %s; use another port", fmt.Sprint(out.Port), whole.At)
 	}
 	return out
 }

@@ -198,7 +198,7 @@ func TestClusterLoaderMistakes(t *testing.T) {
 		project("  tuningsets: [{name: a, pods: {rate_limit: {delay: -1}}}]"):                "want a whole number (of ms)",
 		project("  tuningsets: [{name: a}, {name: a}]"):                                      `tuning set "a" is already defined at test.yaml:5`,
 		project("  sync: {running: true, timeout: 5}"):                                       "want a time with its unit, such as 250ms, 10s or 2m",
-		project("  inflight: 100000000"):                                                     "test.yaml:2: inflight: want 1 to 5000, found 100000000",
+		project("  inflight: 100000000"):                                                     "test.yaml:2: inflight: want 1 to 5,000, found 100,000,000",
 		"ClusterLoader: {projects: [{num: 1, basename: " + strings.Repeat("a", 62) + "}]}":   "has 62 characters, at most 58 allowed",
 		project("    pods: [{num: 1, basename: " + strings.Repeat("a", 62) + ", image: x}]"): "has 62 characters, at most 58 allowed",
 		project("  rate: fast"):                                                              "want a rate such as",

@@ -120,7 +120,7 @@ func (t *TextTemplate) Objects(values map[string]any, seed uint64) ([]map[string
 func (t *TextTemplate) Mapping(values map[string]any, seed uint64) (map[string]any, error) {
 	all, err := t.objects(values, seed)
 	if err == nil && len(all) != 1 {
-		err = fmt.Errorf("%s: want one document, found %d", t.file, len(all))
+		err = text.Errorf("%s: want one document, found %d", t.file, len(all))
 	}
 	if err != nil {
 		return nil, err

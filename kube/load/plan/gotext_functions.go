@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/Masterminds/sprig/v3"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // TextInputs are a template's inputs other than values. A run stores them, so that a resume creates
@@ -125,7 +127,7 @@ func printable() string {
 // draw returns a text of n random letters.
 func (t *TextTemplate) draw(letters string, n int) (string, error) {
 	if n < 0 || n > maxText {
-		return "", fmt.Errorf("%d random letters: want 0 to %d", n, maxText)
+		return "", text.Errorf("%d random letters: want 0 to %d", n, maxText)
 	}
 	text := make([]byte, n)
 	for i := range text {
@@ -136,7 +138,7 @@ func (t *TextTemplate) draw(letters string, n int) (string, error) {
 
 func (t *TextTemplate) bytes(n int) (string, error) {
 	if n < 0 || n > maxText {
-		return "", fmt.Errorf("%d random bytes: want 0 to %d", n, maxText)
+		return "", text.Errorf("%d random bytes: want 0 to %d", n, maxText)
 	}
 	raw := make([]byte, n)
 	for i := range raw {
@@ -195,14 +197,14 @@ func binomial(n, k int) (int, error) {
 // pass.
 func combination(_ []int, index, n, k int) ([]int, error) {
 	if n > maxList {
-		return nil, fmt.Errorf("IndexToCombination: %d numbers: want %d at most", n, maxList)
+		return nil, text.Errorf("IndexToCombination: %d numbers: want %d at most", n, maxList)
 	}
 	all, err := binomial(n, k)
 	if err != nil {
 		return nil, err
 	}
 	if index < 0 || index >= all {
-		return nil, fmt.Errorf("IndexToCombination: index %d: want 0 to %d", index, all-1)
+		return nil, text.Errorf("IndexToCombination: index %d: want 0 to %d", index, all-1)
 	}
 	set := make([]int, 0, k)
 	for next := 0; len(set) < k; next++ {
@@ -312,7 +314,7 @@ func untilStep(from, to, step int) ([]int, error) {
 		n = (uint64(from)-uint64(to)-1)/-uint64(step) + 1
 	}
 	if n > maxList {
-		return nil, fmt.Errorf("a list from %d to %d by %d has more than %d numbers", from, to, step, maxList)
+		return nil, text.Errorf("a list from %d to %d by %d has more than %d numbers", from, to, step, maxList)
 	}
 	all := make([]int, n)
 	for i := range all {
@@ -338,7 +340,7 @@ func capped(all template.FuncMap) template.FuncMap {
 		"seq": func(of ...int) (string, error) {
 			for _, n := range of {
 				if n < -maxList || n > maxList {
-					return "", fmt.Errorf("seq: want numbers of -%d to %d", maxList, maxList)
+					return "", text.Errorf("seq: want numbers of -%d to %d", maxList, maxList)
 				}
 			}
 			return seq(of...), nil

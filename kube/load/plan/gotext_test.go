@@ -41,9 +41,9 @@ func TestFunctions(t *testing.T) {
 	}
 	for template, want := range map[string]string{
 		`{{randInt 3 3}}`: ": the second number must be larger", `{{Binomial 2 5}}`: "want 0 <= k <= n", `{{IndexToCombination nil 6 4 2}}`: "want 0 to 5",
-		`{{GetIPAddress "a b" 1 2}}`: "only 2", `{{repeat 9999999 "abc"}}`: "output larger than 4 MiB", `{{until 99999999}}`: "more than 1000000 numbers",
-		`{{untilStep 0 9223372036854775807 1}}`: "more than 1000000 numbers", `{{indent 999999999 "a"}}`: "output larger than 4 MiB", `{{seq 1 999999999}}`: "want numbers of",
-		`{{IndexToCombination nil 5 999999999 1}}`: "want 1000000 at most", `{{GetIPAddress "a" 4611686018427387904 4}}`: "only 1",
+		`{{GetIPAddress "a b" 1 2}}`: "only 2", `{{repeat 9999999 "abc"}}`: "output larger than 4 MiB", `{{until 99999999}}`: "more than 1,000,000 numbers",
+		`{{untilStep 0 9223372036854775807 1}}`: "more than 1,000,000 numbers", `{{indent 999999999 "a"}}`: "output larger than 4 MiB", `{{seq 1 999999999}}`: "want numbers of",
+		`{{IndexToCombination nil 5 999999999 1}}`: "want 1,000,000 at most", `{{GetIPAddress "a" 4611686018427387904 4}}`: "only 1",
 		`{{div 1 0}}`: "divide by zero", `{{randAlpha 99999999}}`: "want 0 to", `{{fail "no"}}`: "no", `{{Binomial 200 100}}`: "too large",
 	} {
 		parsed, err := ParseText("t", template, in)

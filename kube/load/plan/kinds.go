@@ -2,9 +2,10 @@ package plan
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Kind is a kind of object that an API server serves.
@@ -139,7 +140,7 @@ var ErrTooLarge = errors.New("the load is too large")
 var ErrTwice = errors.New("would be created twice")
 
 func tooLarge(at string, n int) error {
-	return fmt.Errorf("%s: %w: %d objects, at most %d supported", at, ErrTooLarge, n, MaxObjects)
+	return text.Errorf("%s: %w: %d objects, at most %d supported", at, ErrTooLarge, n, MaxObjects)
 }
 
 // bounded returns ErrTooLarge for a load with too many objects by its counts alone, assuming one

@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"maps"
 	"strconv"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // text returns a group whose make function renders its Text.
@@ -182,5 +184,5 @@ func withoutVariable(err error) error {
 }
 
 func tooMany(n int) error {
-	return fmt.Errorf("each of its %d replicas needs its own copy, and more than %d would fill the memory; use {{.Replica}} and {{.Iteration}} without functions", n, maxEach)
+	return text.Errorf("each of its %d replicas needs its own copy, and more than %d would fill the memory; use {{.Replica}} and {{.Iteration}} without functions", n, maxEach)
 }

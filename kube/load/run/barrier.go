@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Server implements Cluster Loader's sync: it answers the pods' requests for /start once all
@@ -104,7 +106,7 @@ func (s *Server) Wait(ctx context.Context, within time.Duration) error {
 	case <-timer.C:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return fmt.Errorf("after %s only %d of %d pods requested /start, %d /stop", within, s.starts, s.want, s.stops)
+		return text.Errorf("after %s only %d of %d pods requested /start, %d /stop", within, s.starts, s.want, s.stops)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -122,7 +123,7 @@ func (w *worker) act(i int) {
 		w.out.ActFailed++
 		w.out.reason(a.Do + ": " + err.Error())
 		if tried := w.out.ActFailed + w.out.Acted[plan.Patch] + w.out.Acted[plan.Remove] + w.out.Acted[plan.Get]; w.out.ActFailed >= tooMany && float64(w.out.ActFailed) > tooManyShare*float64(tried) {
-			w.end(fmt.Errorf("%s: %w: %d of %d; the last one: %s: %s: %w", a.At, errTooManyActs, w.out.ActFailed, tried, a.Do, w.Plan.Describe(object), err))
+			w.end(text.Errorf("%s: %w: %d of %d; the last one: %s: %s: %w", a.At, errTooManyActs, w.out.ActFailed, tried, a.Do, w.Plan.Describe(object), err))
 		}
 	}
 	w.mu.Unlock()

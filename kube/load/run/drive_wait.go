@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/load/plan"
 )
 
@@ -32,7 +33,7 @@ func (x *running) settle(op *plan.Op) error {
 		example += " (" + why + ")"
 	}
 	if op.Must {
-		return fmt.Errorf("%s: not ready after %s: %d of %d, such as %s", op.At, op.Timeout, len(left), len(keys), example)
+		return text.Errorf("%s: not ready after %s: %d of %d, such as %s", op.At, op.Timeout, len(left), len(keys), example)
 	}
 	x.out.NotReady, x.out.Example = len(left), example
 	return nil

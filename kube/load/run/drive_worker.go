@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -96,13 +97,13 @@ func (w *worker) count(a *Answer, uid string, err error) {
 		o.Reused++
 	default:
 		o.Failed++
-		text := err.Error()
-		o.reason(text)
+		message := err.Error()
+		o.reason(message)
 		if _, space := w.Plan.StageSpace(i); space {
-			w.end(fmt.Errorf("%s: %s: %s", w.Plan.At(i), w.Plan.Describe(i), text))
+			w.end(fmt.Errorf("%s: %s: %s", w.Plan.At(i), w.Plan.Describe(i), message))
 		}
 		if o.Failed >= tooMany && float64(o.Failed) > tooManyShare*float64(o.Created+o.Reused+o.Failed) {
-			w.end(fmt.Errorf("%w: %d of %d; the last one: %s: %s", ErrTooMany, o.Failed, o.Created+o.Reused+o.Failed, w.Plan.Describe(i), text))
+			w.end(text.Errorf("%w: %d of %d; the last one: %s: %s", ErrTooMany, o.Failed, o.Created+o.Reused+o.Failed, w.Plan.Describe(i), message))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -347,7 +348,7 @@ func (f *Follower) Phase(ctx context.Context, namespaces map[string]bool, atLeas
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-timer.C:
-			return fmt.Errorf("after %s only %d of %d pods with the selectors' labels are %s; %d of %d requested pods exist", within, done, match, strings.Join(phases, " or "), seen, atLeast)
+			return text.Errorf("after %s only %d of %d pods with the selectors' labels are %s; %d of %d requested pods exist", within, done, match, strings.Join(phases, " or "), seen, atLeast)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
 )
 
 const (
@@ -151,7 +152,7 @@ type Journal struct {
 func Create(dir string, h Header) (*Journal, error) {
 	h.Version = version
 	if h.Objects > maxObjects {
-		return nil, fmt.Errorf("a run can have at most %d objects", maxObjects)
+		return nil, text.Errorf("a run can have at most %d objects", maxObjects)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/cluster"
 )
@@ -78,7 +79,7 @@ func (b *Brake) act(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.trip == nil {
-		b.trip = fmt.Errorf("%w: %s", ErrBrake, fmt.Sprintf(format, args...))
+		b.trip = fmt.Errorf("%w: %s", ErrBrake, text.Sprintf(format, args...))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -163,7 +164,7 @@ func (x *Unknown) Error() string {
 
 // Standing describes the number of objects, without reasons.
 func (x *Unknown) Standing() string {
-	what := fmt.Sprintf("%d objects with the label %s exist in cluster %s", x.Objects, x.Label(), x.Server)
+	what := text.Sprintf("%d objects with the label %s exist in cluster %s", x.Objects, x.Label(), x.Server)
 	if x.Objects == 1 {
 		what = fmt.Sprintf("1 object with the label %s exists in cluster %s", x.Label(), x.Server)
 	}

@@ -195,8 +195,8 @@ func TestRecord(t *testing.T) {
 		`null`:                                                     "replicas, machines or machine_set_uid missing",
 		`x`:                                                        "invalid character",
 		``:                                                         "unexpected end of JSON input",
-		`{"replicas":-1,"machines":[],"machine_set_uid":"this"}`:      "-1 replicas: want 0 to 5000",
-		`{"replicas":999999,"machines":[],"machine_set_uid":"this"}`:  "999999 replicas: want 0 to 5000",
+		`{"replicas":-1,"machines":[],"machine_set_uid":"this"}`:      "-1 replicas: want 0 to 5,000",
+		`{"replicas":999999,"machines":[],"machine_set_uid":"this"}`:  "999,999 replicas: want 0 to 5,000",
 		`{"replicas":2,"machines":["a"],"machine_set_uid":"this"} {}`: "invalid character '{' after top-level value",
 		`{"replicas":"2","machines":["a"],"machine_set_uid":"this"}`:  "json: cannot unmarshal string",
 	} {

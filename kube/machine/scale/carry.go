@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/machine"
@@ -301,7 +302,7 @@ func shut(in *Input) (out []ShutNode) {
 func words(s *Step) string {
 	var out []string
 	for _, x := range s.Sets {
-		out = append(out, fmt.Sprintf("%s from %d to %d", x.Set, x.From, x.To))
+		out = append(out, text.Sprintf("%s from %d to %d", x.Set, x.From, x.To))
 	}
 	return strings.Join(out, ", ")
 }

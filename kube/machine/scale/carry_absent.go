@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/machine"
 )
@@ -118,11 +119,11 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 		if joined >= want {
 			continue
 		}
-		counts = append(counts, fmt.Sprintf("machine set %s: %d of %d new machines have joined and are Ready", x.Set, joined, want))
+		counts = append(counts, text.Sprintf("machine set %s: %d of %d new machines have joined and are Ready", x.Set, joined, want))
 		n.Machines = append(n.Machines, absents...)
 		if unmade := want - joined - len(absents); unmade > 0 {
 			n.unmade += unmade
-			n.Unmade = append(n.Unmade, fmt.Sprintf("machine set %s has not created %d of %d machines", x.Set, unmade, want))
+			n.Unmade = append(n.Unmade, text.Sprintf("machine set %s has not created %d of %d machines", x.Set, unmade, want))
 		}
 		n.Back -= want - joined
 	}
@@ -136,11 +137,11 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 // some returns the first of many names, and how many more there are.
 func some(names []string) string {
 	const most = 5
-	text := strings.Join(names[:min(len(names), most)], ", ")
+	message := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		message += text.Sprintf(" and %d more", more)
 	}
-	return text
+	return message
 }
 
 // begun returns the rollouts in progress on the sets.

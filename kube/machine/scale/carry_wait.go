@@ -170,13 +170,13 @@ func (r *Run) unsettled(in *Input, joins map[string]time.Duration) (not *NotCome
 		case unmade > 0 && leaving == 0 && r.takesBack(s):
 			// They are the first to go.
 		case has != want || leaving > 0:
-			out = append(out, fmt.Sprintf("machine set %s: want %s, has %d and %d being deleted", s.Name, text.Count(want, "machine"), has, leaving))
+			out = append(out, text.Sprintf("machine set %s: want %s, has %d and %d being deleted", s.Name, text.Count(want, "machine"), has, leaving))
 			if unmade > 0 {
 				not.Unmade = append(not.Unmade, out[len(out)-1])
 				not.unmade += unmade
 			}
 		case len(starting) > 0 && !r.falling: // else they are the first to go
-			out = append(out, fmt.Sprintf("machines of machine set %s that have not joined: %d (%s)", s.Name, len(starting), some(starting)))
+			out = append(out, text.Sprintf("machines of machine set %s that have not joined: %d (%s)", s.Name, len(starting), some(starting)))
 		}
 		not.Back += want
 	}

@@ -188,7 +188,7 @@ func (p *planner) drain(batch []*leaver, sets []Resize) Step {
 	for _, b := range slices.SortedFunc(maps.Keys(moved), func(a, b *policy.PodDisruptionBudget) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	}) {
-		have := fmt.Sprintf("%d of its pods have", moved[b])
+		have := text.Sprintf("%d of its pods have", moved[b])
 		if moved[b] == 1 {
 			have = "1 of its pods has"
 		}

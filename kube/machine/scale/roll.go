@@ -40,19 +40,19 @@ func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 }
 
 // read parses a set's record, and returns why it is invalid, or "".
-func (b *Begun) read(text string, s *machine.Set) (why string) {
+func (b *Begun) read(raw string, s *machine.Set) (why string) {
 	var has struct {
 		Replicas *int       `json:"replicas"`
 		Machines *[]string  `json:"machines"`
 		Set      *types.UID `json:"machine_set_uid"`
 	}
-	switch err := json.Unmarshal([]byte(text), &has); {
+	switch err := json.Unmarshal([]byte(raw), &has); {
 	case err != nil:
 		return err.Error()
 	case has.Replicas == nil || has.Machines == nil || has.Set == nil:
 		return "replicas, machines or machine_set_uid missing"
 	case *has.Replicas < 0 || *has.Replicas > MaxMachines:
-		return fmt.Sprintf("%d replicas: want 0 to %d", *has.Replicas, MaxMachines)
+		return text.Sprintf("%d replicas: want 0 to %d", *has.Replicas, MaxMachines)
 	case *has.Set != s.UID:
 		return fmt.Sprintf("copied from the machine set with UID %s; this one has %s", *has.Set, s.UID)
 	}
@@ -72,9 +72,9 @@ func (b *Begun) impossible(s *machine.Set) string {
 	case b.Replicas == 0 && len(b.Machines) > 0:
 		return "0 replicas but machines named: the roll would empty the set"
 	case b.Replicas == 0 && replicas(s) > 0:
-		return fmt.Sprintf("0 replicas but the set wants %d: the roll would empty it", replicas(s))
+		return text.Sprintf("0 replicas but the set wants %d: the roll would empty it", replicas(s))
 	case len(b.Machines) > most:
-		return fmt.Sprintf("%d machines for a set of %s; a roll has at most twice as many", len(b.Machines), text.Count(b.Replicas, "replica"))
+		return text.Sprintf("%d machines for a set of %s; a roll has at most twice as many", len(b.Machines), text.Count(b.Replicas, "replica"))
 	}
 	return ""
 }

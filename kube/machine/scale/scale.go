@@ -29,7 +29,7 @@ const MaxBatch = 50
 const MaxMachines = 5000
 
 // ErrTooMany means that a plan would exceed MaxMachines.
-var ErrTooMany = fmt.Errorf("want at most %d, the nodes that Kubernetes supports (OpenShift is tested with 2000)", MaxMachines)
+var ErrTooMany = internaltext.Errorf("want at most %d, the nodes that Kubernetes supports (OpenShift is tested with 2,000)", MaxMachines)
 
 // joinTimeout limits the time to join for machines without a health check.
 const joinTimeout = 10 * time.Minute
@@ -141,7 +141,7 @@ func newPlanner(in Input) (*planner, error) {
 	p.Patience = cmp.Or(in.Patience, DefaultPatience)
 	p.Batch, p.QPS, p.Burst = cmp.Or(in.Batch, MaxBatch), cmp.Or(in.QPS, 5), cmp.Or(in.Burst, 10)
 	if p.Batch < 1 || p.QPS < 1 || p.Burst < 1 {
-		return nil, fmt.Errorf("batch %d, eviction rate %d/s, burst %d: each must be at least 1", p.Batch, p.QPS, p.Burst)
+		return nil, internaltext.Errorf("batch %d, eviction rate %d/s, burst %d: each must be at least 1", p.Batch, p.QPS, p.Burst)
 	}
 	if p.Patience < 0 || in.JoinTimeout < 0 {
 		return nil, fmt.Errorf("drain timeout %s, join timeout %s: both must be above 0", p.Patience, in.JoinTimeout)
@@ -220,7 +220,7 @@ func (p *planner) known() error {
 			return nil
 		}
 		if x.replicas > 0 && x.set.Status.ObservedGeneration == 0 {
-			names = append(names, fmt.Sprintf("%s is to have %d", x.set.Name, x.replicas))
+			names = append(names, internaltext.Sprintf("%s is to have %d", x.set.Name, x.replicas))
 		}
 	}
 	if len(names) == 0 {
@@ -247,11 +247,11 @@ func (p *planner) replicas() (out []int) {
 }
 
 func (p *planner) note(format string, args ...any) {
-	p.plan.Notes = append(p.plan.Notes, fmt.Sprintf(format, args...))
+	p.plan.Notes = append(p.plan.Notes, internaltext.Sprintf(format, args...))
 }
 
 func (p *planner) block(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := internaltext.Sprintf(format, args...)
 	if !slices.Contains(p.plan.Blocked, text) {
 		p.plan.Blocked = append(p.plan.Blocked, text)
 	}
@@ -268,7 +268,7 @@ func To(in Input, machines int) (*Plan, error) {
 		return nil, err
 	}
 	if machines > MaxMachines && machines > p.plan.From {
-		return nil, fmt.Errorf("%d machines: %w", machines, ErrTooMany)
+		return nil, internaltext.Errorf("%d machines: %w", machines, ErrTooMany)
 	}
 	p.plan.To = machines
 	p.unzoned()

@@ -2,7 +2,6 @@ package scale
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +105,7 @@ func joined(n int) string {
 	if n == 1 {
 		return "1 machine has joined and is Ready"
 	}
-	return fmt.Sprintf("%d machines have joined and are Ready", n)
+	return text.Sprintf("%d machines have joined and are Ready", n)
 }
 
 // emptiest returns the set that gets the next machine: the smallest set in the zone with the fewest

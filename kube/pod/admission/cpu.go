@@ -51,7 +51,7 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 		return nil, err
 	}
 	if options.bySocket && len(t.sockets) > len(t.nodes) {
-		return nil, fmt.Errorf("cpuManagerPolicyOptions: align-by-socket needs at least as many NUMA nodes as sockets; this machine has %d and %d", len(t.nodes), len(t.sockets))
+		return nil, text.Errorf("cpuManagerPolicyOptions: align-by-socket needs at least as many NUMA nodes as sockets; this machine has %d and %d", len(t.nodes), len(t.sockets))
 	}
 	reserved := s.reserved(CPU)
 	m := &cpuManager{static: true, t: t, options: options}
@@ -62,7 +62,7 @@ func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 		}
 	}
 	if m.reserved.Len() != number {
-		return nil, fmt.Errorf("%d CPUs reserved for the system, but the machine has only %d", number, t.all.Len())
+		return nil, text.Errorf("%d CPUs reserved for the system, but the machine has only %d", number, t.all.Len())
 	}
 	m.reservedCores = t.wholeCores(m.reserved)
 	if err := m.load(in.State.CPU); err != nil {
@@ -197,10 +197,10 @@ func (m *cpuManager) socketAligned(set Mask, least int) bool {
 func (m *cpuManager) allocate(shared, reuse unit.CPUSet, number int, hint Alignment) (unit.CPUSet, error) {
 	if m.options.fullCores {
 		if perCore := m.t.perCore(); number%perCore != 0 {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("the request is %s; with full-pcpus-only it must be a multiple of %d, the threads per core", text.Count(number, "CPU"), perCore)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, text.Sprintf("the request is %s; with full-pcpus-only it must be a multiple of %d, the threads per core", text.Count(number, "CPU"), perCore)}
 		}
 		if whole := shared.Minus(m.reservedCores).Len(); number > whole {
-			return unit.CPUSet{}, &refusal{ReasonSMT, fmt.Sprintf("the request is %s, but only %d are on cores without a reserved CPU, as full-pcpus-only requires", text.Count(number, "CPU"), whole)}
+			return unit.CPUSet{}, &refusal{ReasonSMT, text.Sprintf("the request is %s, but only %d are on cores without a reserved CPU, as full-pcpus-only requires", text.Count(number, "CPU"), whole)}
 		}
 	}
 	free := m.available(shared).Union(reuse)
@@ -229,5 +229,5 @@ func (m *cpuManager) failed(err error, number int, free unit.CPUSet) error {
 	if errors.Is(err, errLoop) {
 		return err
 	}
-	return &refusal{ReasonUnexpected, fmt.Sprintf("the request is %s, but %d are free (%s): %v", text.Count(number, "CPU"), free.Len(), free, err)}
+	return &refusal{ReasonUnexpected, text.Sprintf("the request is %s, but %d are free (%s): %v", text.Count(number, "CPU"), free.Len(), free, err)}
 }

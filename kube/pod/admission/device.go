@@ -123,7 +123,7 @@ func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]dev
 		case !d.aligned:
 			a.Any, a.Why = true, "the device plug-in does not report the NUMA nodes of its devices"
 		case len(free)+len(again) < number:
-			a.None, a.Why = true, fmt.Sprintf("%s requested, %d free", text.Count(number, "device"), len(free)+len(again))
+			a.None, a.Why = true, text.Sprintf("%s requested, %d free", text.Count(number, "device"), len(free)+len(again))
 		default:
 			d.hints(&a, m.nodesOf(d), free, again, number)
 		}
@@ -198,7 +198,7 @@ func (d *deviceResource) hints(a *Answer, nodes []int, free, again []string, num
 	}
 	var words []string
 	for _, n := range sorted(near) {
-		words = append(words, fmt.Sprintf("%d on %s", near[n], n))
+		words = append(words, text.Sprintf("%d on %s", near[n], n))
 	}
 	a.Why = fmt.Sprintf("%s requested; free: %s", text.Count(number, "device"), strings.Join(words, ", "))
 	if len(again) > 0 {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Providers of hints, in the kubelet's calling order.
@@ -76,7 +78,7 @@ func newTopologyManager(in *Input, s Settings) (topologyManager, error) {
 		return t, err
 	}
 	if len(t.nodes) > t.options.maxNodes {
-		return t, fmt.Errorf("the machine has %d NUMA nodes, but the topology manager supports at most %d (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
+		return t, text.Errorf("the machine has %d NUMA nodes, but the topology manager supports at most %d (topologyManagerPolicyOptions: max-allowable-numa-nodes)", len(t.nodes), t.options.maxNodes)
 	}
 	for _, n := range in.Node.NUMA {
 		t.distances[n.ID] = n.Distances

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -243,7 +244,7 @@ func (n *Node) Check() error {
 		return fmt.Errorf("no NUMA nodes in the node's topology; want at least node 0")
 	}
 	if len(n.NUMA) > maxNUMANodes {
-		return fmt.Errorf("the node has %d NUMA nodes, at most %d supported (a kubelet could not go through their combinations either)", len(n.NUMA), maxNUMANodes)
+		return text.Errorf("the node has %d NUMA nodes, at most %d supported (a kubelet could not go through their combinations either)", len(n.NUMA), maxNUMANodes)
 	}
 	var nodes Mask
 	for _, m := range n.NUMA {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -116,7 +117,7 @@ func (a *admission) notAligned(al Alignment) error {
 		}
 		const room = 4
 		if len(sets) > room {
-			sets = append(sets[:room], fmt.Sprintf("%d others", len(sets)-room))
+			sets = append(sets[:room], text.Count(len(sets)-room, "other"))
 		}
 		switch {
 		case x.Any:

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // memoryManager is the memory manager of a kubelet that has started.
@@ -336,7 +338,7 @@ func (a memoryAccounts) same(b memoryAccounts, r Release) error {
 				}
 			}
 			if free[0] != free[1] || given[0] != given[1] {
-				return fmt.Errorf("NUMA nodes %s, %s: calculated %d bytes assigned and %d free, the file has %d and %d", group, name, given[0], free[0], given[1], free[1])
+				return text.Errorf("NUMA nodes %s, %s: calculated %d bytes assigned and %d free, the file has %d and %d", group, name, given[0], free[0], given[1], free[1])
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -268,7 +269,7 @@ func predict(in *Input) (*Prediction, error) {
 		p.Verdict = *v
 	}
 	if !p.Complete && p.Verdict.Outcome != Undecided {
-		p.Verdict = Verdict{Outcome: Undecided, Message: fmt.Sprintf("the outcome depends on which devices are taken, and there are too many choices: in the first %d of them the pod is %s", maxOutcomes, p.Verdict.words())}
+		p.Verdict = Verdict{Outcome: Undecided, Message: text.Sprintf("the outcome depends on which devices are taken, and there are too many choices: in the first %d of them the pod is %s", maxOutcomes, p.Verdict.words())}
 	}
 	return p, nil
 }

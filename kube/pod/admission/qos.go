@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -112,7 +113,7 @@ func (p *Pod) wantsCPUs(c *Container, class string) (int, string) {
 	case p.hasPodResources():
 		return 0, "the pod has resources as a whole (spec.resources), and the CPU manager of Kubernetes " + p.Release.orNewest().String() + " leaves such pods in the shared pool"
 	}
-	return int(whole), fmt.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
+	return int(whole), text.Sprintf("the pod is Guaranteed and the container requests a whole number of CPUs: %d", whole)
 }
 
 // QoS returns the class of a pod with its reasons.
@@ -193,9 +194,9 @@ type WeightDoc struct {
 // Says describes the weight and who writes it.
 func (d WeightDoc) Says() string {
 	if d.Container == "" {
-		return fmt.Sprintf("the pod's own group: %d for %d shares, which the kubelet writes (linear, in all releases known here); system.slice has 100", d.Linear, d.Shares)
+		return text.Sprintf("the pod's own group: %d for %d shares, which the kubelet writes (linear, in all releases known here); system.slice has 100", d.Linear, d.Shares)
 	}
-	return fmt.Sprintf("%s: %d for %d shares by runc before 1.3.2 or crun before 1.23, %d by newer ones", d.Container, d.Linear, d.Shares, d.Curve)
+	return text.Sprintf("%s: %d for %d shares by runc before 1.3.2 or crun before 1.23, %d by newer ones", d.Container, d.Linear, d.Shares, d.Curve)
 }
 
 // weights returns a pod's predicted weights by software version; nil with cgroup v1.

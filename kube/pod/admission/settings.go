@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Policies of the managers, as in a kubelet's configuration.
@@ -54,7 +56,7 @@ var topologyOptionTable = optionTable[topologyOptions]{"topologyManagerPolicyOpt
 	"prefer-closest-numa-nodes": switchOf(func(o *topologyOptions) *bool { return &o.closest }),
 	"max-allowable-numa-nodes": func(o *topologyOptions, value string) (err error) {
 		if o.maxNodes, err = strconv.Atoi(value); err != nil || o.maxNodes < defaultMaxNodes {
-			return fmt.Errorf("%q: want a whole number of at least %d", value, defaultMaxNodes)
+			return text.Errorf("%q: want a whole number of at least %d", value, defaultMaxNodes)
 		}
 		return nil
 	},

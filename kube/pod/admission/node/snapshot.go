@@ -10,6 +10,7 @@ import (
 	core "k8s.io/api/core/v1"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/pod/admission/podfile"
@@ -170,7 +171,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 			}
 			in.State.Active = append(in.State.Active, a)
 		}
-		from("pods", fmt.Sprintf("the API: %d on the node that have not ended", len(in.State.Active)))
+		from("pods", text.Sprintf("the API: %d on the node that have not ended", len(in.State.Active)))
 	}
 	// Every node has labels; copies from before labels were recorded have none, nor features.
 	if s.Node != nil && (s.Node.Labels != nil || len(*declaredFeatures(&s.Node.Status)) > 0) {

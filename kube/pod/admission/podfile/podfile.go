@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
@@ -40,12 +41,12 @@ type Found struct {
 
 // Read parses a manifest with one or more documents or a List; name is for messages. Unknown fields
 // are errors, because a misspelled field must not look like a missing request.
-func Read(name string, text []byte) (*File, error) {
-	if len(text) > maxSize {
-		return nil, fmt.Errorf("%s has %d bytes; at most %d allowed", name, len(text), maxSize)
+func Read(name string, data []byte) (*File, error) {
+	if len(data) > maxSize {
+		return nil, text.Errorf("%s has %d bytes; at most %d allowed", name, len(data), maxSize)
 	}
 	f := &File{}
-	for _, d := range documents(text) {
+	for _, d := range documents(data) {
 		f.at = place{name: name, begin: d.line}
 		if err := f.read(d.text, d.line); err != nil {
 			return nil, err

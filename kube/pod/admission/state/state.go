@@ -10,6 +10,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 	"fettle.dev/fettle/kube/pod/admission"
 )
@@ -44,14 +45,14 @@ func readerOf(s admission.Settings) reader {
 
 // decode decodes JSON like the kubelet. For an unknown kubelet, duplicate keys, and keys that no
 // known kubelet writes, are errors.
-func (k reader) decode(text []byte, into any) error {
-	if len(text) > maxSize {
-		return fmt.Errorf("the file has %d bytes; at most %d allowed", len(text), maxSize)
+func (k reader) decode(data []byte, into any) error {
+	if len(data) > maxSize {
+		return text.Errorf("the file has %d bytes; at most %d allowed", len(data), maxSize)
 	}
 	if k.lenient {
-		return json.Unmarshal(text, into)
+		return json.Unmarshal(data, into)
 	}
-	strict, err := kjson.UnmarshalStrict(text, into)
+	strict, err := kjson.UnmarshalStrict(data, into)
 	if err != nil {
 		return err
 	}
