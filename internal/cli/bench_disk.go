@@ -131,6 +131,9 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	if err != nil {
 		return err
 	}
+	if err := disk.Open(places); err != nil {
+		return disk.Unmade(err)
+	}
 	a.sayTime(plan, places)
 	k := a.keeper(m, disk.Kind)
 	sum := func(e *disk.Evidence) {

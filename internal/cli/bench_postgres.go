@@ -86,7 +86,6 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 		return err
 	}
 	defer p.Program.Close()
-	a.screen.Say("%s of %s, %s each, at scale %d: about %s", text.Count(p.Rounds, "repetition"), text.Count(len(p.Clients), "client number"), p.Step, p.Scale, ui.Roughly(p.TakesS()))
 	k := a.keeper(m, "bench-postgres")
 	p.Finished = func(r *postgres.Result) error {
 		r.Server = p.Server.Name
@@ -96,6 +95,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	if err != nil {
 		return err
 	}
+	a.screen.Say("%s of %s, %s each, at scale %s: about %s", text.Count(p.Rounds, "repetition"), text.Count(len(p.Clients), "client number"), unit.FormatSeconds(p.Step.Seconds()), unit.Digits(float64(p.Scale)), ui.Roughly(p.TakesS()))
 	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, p.Server, d, p.Program, func(done, all, clients int) {
 		step(fmt.Sprintf("%d of %d: %s", done+1, all, text.Count(clients, "client")), done, all)

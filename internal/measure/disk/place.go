@@ -110,6 +110,19 @@ func (p *Place) Open() error {
 	return nil
 }
 
+// Open creates the files of all places, or of none.
+func Open(places []*Place) error {
+	for _, p := range places {
+		if err := p.Open(); err != nil {
+			for _, q := range places {
+				err = errors.Join(err, q.Close())
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // nameless creates a file without a name.
 func nameless(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)

@@ -222,17 +222,13 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
 		}
 	}
-	if p.o.Live {
-		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
-			ui.Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
-	} else if why := p.unfit(ctx); len(why) > 0 { // running work is what keeps the machine busy
-		if !p.o.Anyway {
-			p.dismiss()
-			return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(why, "; ")), "wait until the machine is quiet; --force measures now, and the result shows a warning", "--force")
-		}
-		for _, w := range why {
-			p.Screen.Say("--force: measuring although %s", w)
-		}
+	var busy []string
+	if !p.o.Live { // running work is what keeps the machine busy
+		busy = p.unfit(ctx)
+	}
+	if len(busy) > 0 && !p.o.Anyway {
+		p.dismiss()
+		return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(busy, "; ")), "wait until the machine is quiet; --force measures now, and the result shows a warning", "--force")
 	}
 	if len(p.visits) == 0 {
 		if err := prove.Rehearse(ctx, p.change); err != nil {
@@ -249,6 +245,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 		return "", err
 	}
 	defer perf.Close()
+	p.announce(busy)
 	past := p.visits
 	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway,
 		Record: func(v prove.Visit) error {

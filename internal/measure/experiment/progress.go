@@ -23,6 +23,18 @@ func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 	return stop
 }
 
+// announce prints how long an experiment with --live takes, and what --force ignores. It is
+// called once nothing can be refused any more.
+func (p *Experiment) announce(busy []string) {
+	if p.o.Live {
+		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
+			ui.Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+	}
+	for _, why := range busy {
+		p.Screen.Say("--force: measuring although %s", why)
+	}
+}
+
 // ahead returns which block is next, and about how many visits are ahead. Before the placebo has
 // shown the noise, it is the least number.
 func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
