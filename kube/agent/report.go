@@ -13,7 +13,6 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/text"
-	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -49,7 +48,7 @@ func applied(out Outcome, wanted string) tuned.StatusCondition {
 	default:
 		c.Message = summary(out)
 	}
-	c.Message = internaltext.Truncate(c.Message, maxMessage)
+	c.Message = text.Truncate(c.Message, maxMessage)
 	return c
 }
 
@@ -94,7 +93,7 @@ func degraded(out Outcome) tuned.StatusCondition {
 			c.Reason, c.Message = TunedWarning, out.Values.Problems[0].String()
 		}
 	}
-	c.Message = internaltext.Truncate(c.Message, maxMessage)
+	c.Message = text.Truncate(c.Message, maxMessage)
 	return c
 }
 
@@ -155,11 +154,11 @@ func list(what string, all []tune.Checked) string {
 
 // describe formats a value and its verdict.
 func describe(c tune.Checked) string {
-	text := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
+	line := fmt.Sprintf("%s: want %s, has %s: %s", showPlace(c.Setting), show(c.Want), show(c.Now), c.Verdict)
 	if c.Why != "" {
-		text += " (" + internaltext.Truncate(c.Why, maxText) + ")"
+		line += " (" + text.Truncate(c.Why, maxText) + ")"
 	}
-	return text
+	return line
 }
 
 func showPlace(s setting.Setting) string {
@@ -176,7 +175,7 @@ func show(v setting.Value) string {
 	case v.Absent:
 		return "nothing"
 	}
-	return internaltext.Truncate(strings.TrimSpace(v.Text), maxText)
+	return text.Truncate(strings.TrimSpace(v.Text), maxText)
 }
 
 // summary formats the profile in force and the number of values for each verdict.
@@ -234,7 +233,7 @@ func ValuesText(out Outcome) (string, error) {
 	doc := Values{Schema: ValuesSchema, Profile: out.Profile, Counts: out.Values.Counts, Values: []Value{}}
 	var fine []Value
 	for _, c := range out.Values.Values {
-		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: internaltext.Truncate(c.Why, maxText)}
+		v := Value{Setting: showPlace(c.Setting), Verdict: c.Verdict, Want: show(c.Want), Why: text.Truncate(c.Why, maxText)}
 		if !same(c) {
 			v.Now = show(c.Now)
 		}
@@ -289,7 +288,7 @@ func Deeds(now Outcome) []Event {
 }
 
 func event(warning bool, reason, format string, args ...any) Event {
-	return Event{warning, reason, internaltext.Truncate(fmt.Sprintf(format, args...), maxMessage)}
+	return Event{warning, reason, text.Truncate(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 // Events returns the events for what differs from the previous Look.
