@@ -156,6 +156,9 @@ func TestBenchDiskUnwritable(t *testing.T) {
 			if code := cmd.ProcessState.ExitCode(); code != x.code || !strings.Contains(string(out), x.says) {
 				t.Errorf("%s: %s: exit code %d, want %d: %s", name, verb, code, x.code, out)
 			}
+			if strings.Contains(string(out), "this takes") {
+				t.Errorf("%s: %s: the time is announced before the refusal: %s", name, verb, out)
+			}
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/kube/machine/scale"
 )
 
-// walk is a call of a verb with usual arguments, on one of the recorded clusters. Of a list that
-// was asked for, and of rows that are never folded, whole is set.
+// walk is a call of a verb with usual arguments, on one of the clusters. whole is true if the output
+// may exceed 40 lines: a list that was asked for, or rows that are never folded.
 type walk struct {
 	cluster, call string
 	whole         bool
@@ -76,7 +76,7 @@ var walks = []walk{
 	{"uninstall", "uninstall --timeout 1s --yes", false},
 }
 
-// clusters serve the API of the recorded clusters; they return a kubeconfig.
+// clusters start a test server for the API of a cluster, and return the path of its kubeconfig.
 var clusters = map[string]func(*testing.T) string{
 	"":          func(t *testing.T) string { return filepath.Join(t.TempDir(), "none") },
 	"pods":      func(t *testing.T) string { return apiServer(t, nil) },

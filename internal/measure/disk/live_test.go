@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -34,6 +35,14 @@ func realBench(t *testing.T, dir string) (*Bench, *Place) {
 	p.SizeBytes = LeastSize
 	t.Cleanup(func() { _ = p.Close() })
 	return &Bench{Engine: engine, Host: host.Live()}, p
+}
+
+// prepare creates and fills the files of a place.
+func prepare(t *testing.T, b *Bench, p *Place) {
+	t.Helper()
+	if err := errors.Join(p.Open(), b.Prepare(t.Context(), p)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // nothing says that a directory is empty.
@@ -68,6 +77,9 @@ func TestEveryCell(t *testing.T) {
 	plan := NewPlan(Quick, 1, 0)
 	plan.Repeats, plan.unit = 1, 50*time.Millisecond
 	run := func() *Evidence {
+		if err := p.Open(); err != nil {
+			t.Fatal(err)
+		}
 		e, err := b.Run(t.Context(), plan, []*Place{p}, func(int, int, *Place, Cell) { nothing(t, dir) })
 		if err != nil {
 			t.Fatal(err)
@@ -128,9 +140,7 @@ func TestEveryCell(t *testing.T) {
 // A long visit is looked at second by second, and can be ended.
 func TestEachSecond(t *testing.T) {
 	b, p := realBench(t, t.TempDir())
-	if err := b.Prepare(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	prepare(t, b, p)
 	c, _ := Find("write")
 	began, calls := time.Now(), 0
 	v, err := b.Visit(t.Context(), p, c, 10*time.Minute, 1, func(perSecond []float64) bool { calls++; return len(perSecond) >= 2 })
@@ -159,9 +169,7 @@ func TestDirectThatIsNot(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	b, p := realBench(t, dir)
-	if err := b.Prepare(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	prepare(t, b, p)
 	for _, name := range []string{"read", "write", "randrw"} {
 		c, _ := Find(name)
 		v, err := b.Visit(t.Context(), p, c, 50*time.Millisecond, 1, nil)
@@ -208,9 +216,7 @@ func fios() (pids []int) {
 func TestKilledAndInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	b, p := realBench(t, dir)
-	if err := b.Prepare(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	prepare(t, b, p)
 	c, _ := Find("read")
 	for name, end := range map[string]func(context.CancelFunc){
 		"killed":           func(context.CancelFunc) { _ = syscall.Kill(fios()[0], syscall.SIGKILL) },

@@ -52,14 +52,9 @@ type Bench struct {
 	Queue string
 }
 
-// Prepare fills the files of a place, and creates them unless Open has. The first call also
-// determines the fio engine for several requests in flight.
+// Prepare fills the files that Open has created in a place. The first call also determines the fio
+// engine for several requests in flight.
 func (b *Bench) Prepare(ctx context.Context, p *Place) error {
-	if p.data == nil {
-		if err := p.Open(); err != nil {
-			return err
-		}
-	}
 	j := Job{File: path(p.data), SizeBytes: p.SizeBytes, RW: "write", BlockBytes: 1 << 20, Engine: "psync", EndFsync: true, Direct: p.NoDirect == ""}
 	if _, err := b.Engine.Run(ctx, j, nil); err != nil {
 		return fmt.Errorf("%s: cannot write the data: %w", p.Directory, err)

@@ -159,9 +159,7 @@ func against(t *testing.T, c Cell, job string) (differ bool, cpu float64) {
 	if c.Once {
 		p.SizeBytes = coldWrite // as much as in a run
 	}
-	if err := b.Prepare(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	prepare(t, b, p)
 	w := &turns{bench: b, place: p, cell: c, job: job, time: 250 * time.Millisecond, hand: t.TempDir()}
 	switch {
 	case c.Cache == Log:

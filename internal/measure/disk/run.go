@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// Run executes a plan. It calls progress before each visit. It deletes the places' files before it
+// Run executes a plan in places that are open. It calls progress before each visit. It deletes the places' files before it
 // returns. With an error it also returns the figures so far.
 func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
 	defer func() {

@@ -59,6 +59,9 @@ func (w *diskWork) Metric() prove.Metric {
 
 // Check creates the test file. Close or the end of this process removes it.
 func (w *diskWork) Check(ctx context.Context) error {
+	if err := w.place.Open(); err != nil {
+		return orFailed(disk.Unmade(err))
+	}
 	return orFailed(disk.Unmade(w.bench.Prepare(ctx, w.place)))
 }
 
