@@ -51,7 +51,7 @@ func Typed(file string, text []byte, err error) error {
 	case line > 0:
 		return fmt.Errorf("%s:%d: %s", file, line, words)
 	case len(bytes.TrimSpace(text)) == 0:
-		return fmt.Errorf("%s is empty", file)
+		return fmt.Errorf("%s: the file is empty", file)
 	}
 	return fmt.Errorf("%s: %s", file, words)
 }

@@ -47,7 +47,7 @@ func TestTyped(t *testing.T) {
 	if err := Typed("f", []byte("a: b"), errors.New("something else")); err.Error() != "f: something else" {
 		t.Error(err)
 	}
-	if err := Typed("f", nil, json.Unmarshal(nil, new(into))); err.Error() != "f is empty" {
+	if err := Typed("f", nil, json.Unmarshal(nil, new(into))); err.Error() != "f: the file is empty" {
 		t.Error(err)
 	}
 	if err := Typed("f", nil, nil); err != nil {

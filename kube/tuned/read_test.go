@@ -237,6 +237,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(head + "spec: {recommend: [{profile: p, priority: 1, match: [{label: a, value: \"\", match: [{label: b, type: pod}]}]}]}\n"))
 	f.Add([]byte(`{"apiVersion":"tuned.openshift.io/v1","kind":"Profile","metadata":{"name":"a","creationTimestamp":null},"spec":{"config":{"tunedProfile":"\ud83d\ude00"}}}`))
+	f.Add([]byte("\f")) // as good as empty
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := Read("f", data)
 		if err != nil {
