@@ -21,9 +21,9 @@ numactl: -N NODES (CPUs of nodes), -C CPUS, -m NODES (memory only from), -i NODE
 NODES is a list (0,2-3), relative to the nodes that this process may use (+0-1), all but
 some (!0), all, same, or the node of a device: netdev:eth0, block:nvme0n1, file:/var/lib,
 ip:10.0.0.1, pci:3b:00.0.`,
-		DisableFlagParsing: true,
+		DisableFlagParsing: a.foreign == nil, // else foreignArguments has cut off numactl's options
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 { // only --help is not cut off by foreignArguments
+			if len(args) > 0 { // --help
 				return c.Help()
 			}
 			return a.numaRun()
