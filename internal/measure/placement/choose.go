@@ -28,7 +28,20 @@ const keptMB = 100
 // nodes as the process needs is largest, and takes the nodes in order of distance until the
 // process fits. Unlike numad, which takes the first node's size for all, an average counts for the
 // number of nodes needed.
-func Choose(rooms []Room, mb, cpu int) []int {
+func Choose(rooms []Room, mb, cpu int) []int { return choose(rooms, need{mb: mb, cpu: cpu}) }
+
+// need is what a process needs: MiB and hundredths of a core.
+type need struct {
+	mb, cpu int
+	// slack is the part of cpu that may be missing.
+	slack int
+	// memoryOnly takes nodes only until the memory fits. The CPU time still counts for the
+	// worth of a node and for the number of nodes.
+	memoryOnly bool
+}
+
+func choose(rooms []Room, n need) []int {
+	mb, cpu := n.mb, n.cpu
 	worth := make([]int, len(rooms))
 	for i, r := range rooms {
 		free := max(r.FreeCPU, 1) // numad keeps a busy node comparable by its memory
@@ -36,11 +49,12 @@ func Choose(rooms []Room, mb, cpu int) []int {
 		worth[i] = (10*m + 4*(r.FreeMB-m)) * (6*c + free - c)
 	}
 	var order []int
+	needed := nodesNeeded(rooms, mb, cpu-n.slack)
 	best := -1
 	for start := range rooms {
 		near := nearest(rooms, worth, start)
 		sum := 0
-		for _, i := range near[:nodesNeeded(rooms, mb, cpu)] {
+		for _, i := range near[:needed] {
 			sum += worth[i] / square(rooms[start].Distances[i])
 		}
 		if sum > best {
@@ -57,7 +71,7 @@ func Choose(rooms []Room, mb, cpu int) []int {
 			mb = 0
 		}
 		cpu -= min(cpu, max(r.FreeCPU, 1))
-		if mb == 0 && cpu == 0 {
+		if mb == 0 && (cpu <= n.slack || n.memoryOnly && len(nodes) >= needed) {
 			break
 		}
 	}

@@ -3,14 +3,11 @@ package placement
 import (
 	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/fact"
-	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -59,104 +56,59 @@ type NodeShare struct {
 	CPUPercent float64 `json:"cpu_percent"`
 }
 
-// candidate is a process that matches, before its memory is read.
-type candidate struct {
-	pid                             int
-	name, cgroup, cpus, memoryNodes string
-	resident                        int64 // kB
-}
-
 // ReadProcesses reads the placement of the processes that match a word: a process number, a
 // name, a systemd unit, the start of a container's id, a libvirt guest or the UID of a pod. It
 // reads the largest first, and no more after the time limit.
 func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*Processes, error) {
-	found, err := candidates(h, word, self)
+	found, err := matching(h, word, self)
 	if err != nil {
 		return nil, err
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no process matches %q: want a process number, name, unit, container, guest or pod UID", word)
 	}
-	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(b.resident, a.resident), cmp.Compare(a.pid, b.pid))
+	slices.SortFunc(found, func(a, b Identity) int {
+		return cmp.Or(cmp.Compare(b.ResidentBytes, a.ResidentBytes), cmp.Compare(a.PID, b.PID))
 	})
 	v := Read(h)
 	out := &Processes{Schema: "fettle/numa-processes/v1", Processes: []Process{}, Unread: []Unread{}}
-	late := time.After(limit)
-	read := make(chan host.File, len(found))
-	expired := false
-	for _, c := range found {
-		if expired {
-			out.Unread = append(out.Unread, Unread{c.pid, c.name, "time limit"})
-			continue
-		}
-		go func() { read <- h.File(fmt.Sprintf("/proc/%d/numa_maps", c.pid)) }()
-		select {
-		case maps := <-read:
-			if !maps.Exists {
-				out.Unread = append(out.Unread, Unread{c.pid, c.name, cmp.Or(maps.Unknown, "the process has ended")})
-				continue
-			}
-			out.Processes = append(out.Processes, v.place(h, &c, maps.Text))
-		case <-late:
-			expired = true
-			out.Unread = append(out.Unread, Unread{c.pid, c.name, "time limit"})
-		}
-	}
+	out.Unread = append(out.Unread, readMaps(h, found, limit, func(i int, maps string) {
+		out.Processes = append(out.Processes, v.place(h, &found[i], maps))
+	})...)
 	out.Headline = out.summarize()
 	return out, nil
 }
 
-// candidates returns the processes that match a word.
-func candidates(h *host.Host, word string, self int) (found []candidate, err error) {
-	list, err := h.Files.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	number, notNumber := strconv.Atoi(word)
-	for _, d := range list {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == self || notNumber == nil && pid != number {
+// readMaps calls each with the index and the numa_maps file of the processes, in order, and reads
+// no more after the time limit: the kernel walks the page tables of a process for it.
+func readMaps(h *host.Host, all []Identity, limit time.Duration, each func(i int, maps string)) (unread []Unread) {
+	late := time.After(limit)
+	read := make(chan host.File, len(all))
+	expired := false
+	for i, p := range all {
+		if expired {
+			unread = append(unread, Unread{p.PID, p.Name, "time limit"})
 			continue
 		}
-		dir := "/proc/" + d.Name() + "/"
-		fields := map[string]string{}
-		for line := range strings.Lines(h.File(dir + "status").Text) {
-			key, value, _ := strings.Cut(line, ":")
-			fields[key] = strings.TrimSpace(value)
-		}
-		c := candidate{pid: pid, name: fields["Name"], cgroup: activity.CgroupOf(h.File(dir + "cgroup").Text), cpus: fields["Cpus_allowed_list"], memoryNodes: fields["Mems_allowed_list"]}
-		c.resident, _ = strconv.ParseInt(strings.TrimSuffix(fields["VmRSS"], " kB"), 10, 64)
-		if notNumber == nil || c.matches(word, strings.Split(h.File(dir+"cmdline").Text, "\x00")) {
-			found = append(found, c)
+		go func() { read <- h.File(fmt.Sprintf("/proc/%d/numa_maps", p.PID)) }()
+		select {
+		case maps := <-read:
+			if !maps.Exists {
+				unread = append(unread, Unread{p.PID, p.Name, cmp.Or(maps.Unknown, "the process has ended")})
+				continue
+			}
+			each(i, maps.Text)
+		case <-late:
+			expired = true
+			unread = append(unread, Unread{p.PID, p.Name, "time limit"})
 		}
 	}
-	return found, nil
-}
-
-// matches reports whether a word names the process, its unit, container, pod or guest.
-func (c *candidate) matches(word string, command []string) bool {
-	unitOf, container := activity.Unit(c.cgroup), activity.Container(c.cgroup)
-	const leastID = 6 // digits of an id
-	switch {
-	case c.name == word || path.Base(command[0]) == word:
-		return true
-	case unitOf != "" && (unitOf == word || unitOf == word+".service"):
-		return true
-	case len(word) >= leastID && container != "" && strings.HasPrefix(container, word[:min(len(word), len(container))]):
-		return true
-	case len(word) == 36 && strings.Contains(strings.ReplaceAll(c.cgroup, "_", "-"), "pod"+word):
-		return true
-	}
-	return slices.ContainsFunc(command, func(argument string) bool { // QEMU: -name guest=NAME,...
-		first, _, _ := strings.Cut(argument, ",")
-		return first == "guest="+word
-	})
+	return unread
 }
 
 // place sums the memory and CPU time of a process on each node.
-func (v *View) place(h *host.Host, c *candidate, maps string) Process {
-	p := Process{PID: c.pid, Name: c.name, Cgroup: c.cgroup, CPUs: c.cpus, MemoryNodes: c.memoryNodes, Policies: map[string]int64{}}
+func (v *View) place(h *host.Host, c *Identity, maps string) Process {
+	p := Process{PID: c.PID, Name: c.Name, Cgroup: c.Cgroup, CPUs: c.CPUs, MemoryNodes: c.MemoryNodes, Policies: map[string]int64{}}
 	memory := map[int]int64{}
 	fact.ParseNumaMaps(maps, h.PageSize(), func(m *fact.NumaMapping) {
 		for _, n := range m.Nodes {
@@ -165,7 +117,7 @@ func (v *View) place(h *host.Host, c *candidate, maps string) Process {
 			p.Bytes += n.Pages * m.PageBytes
 		}
 	})
-	cpu, all := v.cpuTime(h, c.pid)
+	cpu, all := v.cpuTime(h, c.PID)
 	for _, n := range v.Nodes {
 		s := NodeShare{Node: n.Number, Bytes: memory[n.Number]}
 		if all > 0 {
@@ -187,8 +139,7 @@ func (v *View) cpuTime(h *host.Host, pid int) (ticks map[int]float64, all float6
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	list, _ := h.Files.ReadDir(dir)
 	for _, d := range list {
-		text := h.File(dir + "/" + d.Name() + "/stat").Text
-		w := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from the third field of proc_pid_stat(5)
+		w := host.StatFields(h.File(dir + "/" + d.Name() + "/stat").Text)
 		if len(w) < 37 {
 			continue
 		}

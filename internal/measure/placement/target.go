@@ -1,0 +1,95 @@
+package placement
+
+import (
+	"math"
+	"strings"
+
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Utilization is the share of its memory and CPU time that a process should use, in percent:
+// numad's -u.
+const Utilization = 85
+
+// Target returns the nodes on which a process with known memory fits best, if its own memory and
+// CPU time are added to what is free: numad's choice for a running process. utilization is in
+// percent.
+//
+// The process counts with the memory that it uses, or with its virtual size once it uses 80 % of a
+// node and its virtual size exceeds one; and with the CPU time that it uses, but no more cores than
+// it has threads. Its own memory counts a little more than free memory (17/16), and if it is bound
+// to some nodes, more (5/4), so that a process does not move for nothing.
+func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
+	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
+		return unit.CPUSet{}
+	}
+	average := 0
+	for _, r := range w.Rooms {
+		average += r.TotalMB / len(w.Rooms)
+	}
+	n := need{mb: toMB(p.ResidentBytes), memoryOnly: true}
+	if size := toMB(p.VirtualBytes); size > average && n.mb*5/4 > average {
+		n.mb = size
+	}
+	n.mb = n.mb * 100 / min(utilization, 100)
+	n.cpu = min(p.CPU*100/utilization, 100*p.Threads)
+	n.slack = max((100-utilization)*w.Rooms[0].TotalCPU/200, 0)
+	return unit.CPUs(choose(w.without(p), n)...)
+}
+
+// without returns the rooms as they would be without the process.
+func (w *Workload) without(p *WorkloadProcess) []Room {
+	on := w.nodesOf(p)
+	free, bound := p.CPU, on.Len() < len(w.Rooms)
+	for _, r := range w.Rooms {
+		if on.Has(r.Node) {
+			free += r.FreeCPU
+		}
+	}
+	memory := map[int]float64{}
+	for _, s := range p.Memory.Nodes {
+		memory[s.Node] = float64(s.Bytes) / (1 << 20)
+	}
+	var rooms []Room
+	for _, r := range w.Rooms {
+		mb, more := memory[r.Node], 17.0/16
+		if bound {
+			more = 5.0 / 4
+		}
+		r.FreeMB = min(r.FreeMB+int(mb*more), r.TotalMB)
+		switch {
+		case !bound:
+			r.FreeCPU += int(math.Round(float64(p.CPU) * mb * (1 << 20) / float64(p.Memory.Bytes)))
+		case on.Has(r.Node):
+			r.FreeCPU = free / on.Len()
+		}
+		r.FreeCPU = min(r.FreeCPU, r.TotalCPU)
+		rooms = append(rooms, r)
+	}
+	return rooms
+}
+
+// nodesOf returns the nodes with CPUs that the process may use.
+func (w *Workload) nodesOf(p *WorkloadProcess) unit.CPUSet {
+	cpus, _ := unit.ParseCPUList(p.CPUs)
+	var on []int
+	for _, n := range w.View.Nodes {
+		own, _ := unit.ParseCPUList(strings.TrimSpace(n.CPUs.Or("")))
+		if own.IsEmpty() || !own.Intersect(cpus).IsEmpty() { // a node of memory only counts as usable
+			on = append(on, n.Number)
+		}
+	}
+	return unit.CPUs(on...)
+}
+
+// Elsewhere returns the memory of a process outside of nodes, in bytes.
+func (p *WorkloadProcess) Elsewhere(nodes unit.CPUSet) (bytes int64) {
+	for _, s := range p.Memory.Nodes {
+		if !nodes.Has(s.Node) {
+			bytes += s.Bytes
+		}
+	}
+	return bytes
+}
+
+func toMB(bytes int64) int { return int(bytes >> 20) }

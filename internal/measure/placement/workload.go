@@ -1,0 +1,192 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Workload is what the nodes of a machine had free, and what its large or busy processes used, in
+// an interval.
+type Workload struct {
+	View  *View
+	Rooms []Room
+	// Processes are those above a threshold of WorkloadOptions, the largest first.
+	Processes []WorkloadProcess
+	// Small counts the other processes, without kernel threads.
+	Small int
+}
+
+// WorkloadProcess is a process with what it used in the interval.
+type WorkloadProcess struct {
+	Identity
+	// ID has the start time as well, because the kernel reuses process numbers.
+	ID           host.TaskID
+	VirtualBytes int64
+	// CPU is in hundredths of a core.
+	CPU     int
+	Threads int
+	// Candidate reports whether the process exceeds both thresholds.
+	Candidate bool
+	// Memory is where memory and CPU time are; nil if that was not read, and Unread has the
+	// reason. It is only read for candidates.
+	Memory *Process
+	Unread string
+	// Owner is who places the process already.
+	Owner Owner
+}
+
+// WorkloadOptions say how a workload is read.
+type WorkloadOptions struct {
+	// Interval is the time between the two readings of the CPU time.
+	Interval time.Duration
+	// ReadFor limits the time of reading the memory of candidates.
+	ReadFor time.Duration
+	// Self is a process that is left out, such as the caller.
+	Self int
+	// AboveBytes and AboveCPU (hundredths of a core) are the thresholds of a candidate.
+	AboveBytes int64
+	AboveCPU   int
+}
+
+// NumadOptions returns numad's thresholds, and an interval of 2 s.
+func NumadOptions(self int) WorkloadOptions {
+	return WorkloadOptions{Interval: Sample, ReadFor: 2 * time.Second, Self: self, AboveBytes: 300 << 20, AboveCPU: 50}
+}
+
+// used are the counters of a process in /proc/PID/stat (proc_pid_stat(5)).
+type used struct {
+	at            time.Time
+	start, ticks  uint64 // clock ticks: start after boot; CPU time
+	virtual, size int64  // bytes
+	threads       int
+}
+
+// ReadWorkload reads the workload of a live machine.
+func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Workload, error) {
+	cpus, err := cpuTimes(h)
+	if err != nil {
+		return nil, err
+	}
+	before, err := readUsed(h, o.Self)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(o.Interval):
+	}
+	later, err := cpuTimes(h)
+	if err != nil {
+		return nil, err
+	}
+	after, err := readUsed(h, o.Self)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workload{View: Read(h)}
+	if w.Rooms, err = Rooms(h, cpus, later); err != nil {
+		return nil, err
+	}
+	w.add(h, before, after, o)
+	w.locate(h, o.ReadFor)
+	return w, nil
+}
+
+// readUsed reads the counters of all processes but one. Kernel threads have no memory and are
+// left out.
+func readUsed(h *host.Host, self int) (map[int]used, error) {
+	pids, err := listPIDs(h, self)
+	if err != nil {
+		return nil, err
+	}
+	all, page := map[int]used{}, h.PageSize()
+	for _, pid := range pids {
+		text, err := h.Files.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			continue // the process has ended
+		}
+		if u, err := parseUsed(string(text), page); err == nil && u.virtual > 0 {
+			u.at = h.Clock.Now()
+			all[pid] = u
+		}
+	}
+	return all, nil
+}
+
+func parseUsed(stat string, page int64) (u used, err error) {
+	w := host.StatFields(stat) // from the third field
+	if len(w) < 22 {
+		return u, errors.New("too few fields")
+	}
+	number := func(field int) int64 {
+		n, e := strconv.ParseInt(w[field-3], 10, 64)
+		err = cmp.Or(err, e)
+		return n
+	}
+	u.ticks = uint64(number(14) + number(15)) // user and system time
+	u.threads, u.start = int(number(20)), uint64(number(22))
+	u.virtual, u.size = number(23), number(24)*page
+	return u, err
+}
+
+// add adds the processes that exceed a threshold. A process that started in the interval has no
+// CPU time yet.
+func (w *Workload) add(h *host.Host, before, after map[int]used, o WorkloadOptions) {
+	const ticksPerSecond = 100 // USER_HZ
+	for pid, now := range after {
+		cpu := 0
+		if was, ok := before[pid]; ok && was.start == now.start && now.ticks >= was.ticks {
+			if s := now.at.Sub(was.at).Seconds(); s > 0 {
+				cpu = int(100 * float64(now.ticks-was.ticks) / ticksPerSecond / s)
+			}
+		}
+		if now.size <= o.AboveBytes && cpu <= o.AboveCPU {
+			w.Small++
+			continue
+		}
+		identity, ok := readIdentity(h, pid)
+		if !ok {
+			continue
+		}
+		w.Processes = append(w.Processes, WorkloadProcess{
+			Identity: identity, ID: host.TaskID{TID: pid, Start: now.start}, VirtualBytes: now.virtual, CPU: cpu, Threads: now.threads,
+			Candidate: identity.ResidentBytes > o.AboveBytes && cpu > o.AboveCPU,
+		})
+	}
+	slices.SortFunc(w.Processes, func(a, b WorkloadProcess) int {
+		return cmp.Or(cmp.Compare(b.ResidentBytes, a.ResidentBytes), cmp.Compare(a.PID, b.PID))
+	})
+}
+
+// locate reads the memory of the candidates, and finds who places each process.
+func (w *Workload) locate(h *host.Host, limit time.Duration) {
+	var read []*WorkloadProcess
+	var names []Identity
+	byPID := map[int]*WorkloadProcess{}
+	for i := range w.Processes {
+		p := &w.Processes[i]
+		byPID[p.PID] = p
+		if p.Candidate {
+			read, names = append(read, p), append(names, p.Identity)
+		}
+	}
+	unread := readMaps(h, names, limit, func(i int, maps string) {
+		placed := w.View.place(h, &names[i], maps)
+		read[i].Memory = &placed
+	})
+	for _, u := range unread {
+		byPID[u.PID].Unread = u.Why
+	}
+	isolated, _ := unit.ParseCPUList(trimmed(h, "/sys/devices/system/cpu/isolated"))
+	for i := range w.Processes {
+		w.Processes[i].Owner = w.owner(&w.Processes[i], isolated)
+	}
+}

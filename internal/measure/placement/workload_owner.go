@@ -1,0 +1,83 @@
+package placement
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Owner is who places a process already. Kind is "" if nothing is known to place it.
+type Owner struct {
+	Kind string `json:"kind"`
+	// Why names what shows it.
+	Why string `json:"why"`
+}
+
+// Kinds of owners.
+const (
+	OwnedByKubelet  = "kubelet"
+	OwnedByLibvirt  = "libvirt"
+	OwnedByAdmin    = "administrator"
+	OwnedByPolicy   = "memory policy"
+	OwnedByDatabase = "database"
+)
+
+// leastOwnPolicy is the share of the memory under policies of its own above which a process places
+// its memory itself, in percent. A library may bind a few pages without the program's intent.
+const leastOwnPolicy = 10
+
+// databases are the processes of databases that place their memory themselves: SAP HANA's services
+// and Oracle's background and server processes. It is a guess by name.
+var databases = regexp.MustCompile(`^(hdb(indexserver|nameserver|xsengine|compileserver|preprocessor|scriptserver|dpserver|esserver)|ora_[a-z0-9]+_.+|oracle_[0-9]+_.*)$`)
+
+// owner returns who places a process. isolated are the CPUs that no process uses by default.
+func (w *Workload) owner(p *WorkloadProcess, isolated unit.CPUSet) Owner {
+	switch {
+	case strings.Contains(p.Cgroup, "kubepods"):
+		return Owner{OwnedByKubelet, "in a pod: " + p.Cgroup}
+	case strings.Contains(p.Cgroup, "/machine.slice") && p.Container == "":
+		return Owner{OwnedByLibvirt, "a virtual machine: " + p.Cgroup}
+	}
+	cpus, err := unit.ParseCPUList(p.CPUs)
+	nodes, err2 := unit.ParseCPUList(p.MemoryNodes)
+	for _, n := range w.View.Nodes {
+		own, _ := unit.ParseCPUList(n.CPUs.Or(""))
+		switch {
+		case err2 == nil && n.MemoryBytes.Or(0) > 0 && !nodes.Has(n.Number):
+			return Owner{OwnedByAdmin, "its cpuset allows memory of nodes " + p.MemoryNodes}
+		case err == nil && !own.Minus(isolated).Minus(cpus).IsEmpty():
+			return Owner{OwnedByAdmin, "it may use CPUs " + p.CPUs}
+		}
+	}
+	if databases.MatchString(p.Name) {
+		return Owner{OwnedByDatabase, "a guess by its name: " + p.Name + " places its memory itself"}
+	}
+	if policies := p.ownPolicies(); len(policies) > 0 {
+		return Owner{OwnedByPolicy, strings.Join(policies, ", ")}
+	}
+	return Owner{}
+}
+
+// ownPolicies returns the memory policies of a process, unless they cover little of its memory.
+func (p *WorkloadProcess) ownPolicies() (policies []string) {
+	if p.Memory == nil {
+		return nil
+	}
+	under := int64(0)
+	for policy, bytes := range p.Memory.Policies {
+		if policy != "default" && policy != "local" && bytes > 0 {
+			under += bytes
+			policies = append(policies, policy)
+		}
+	}
+	if under*100 <= p.Memory.Bytes*leastOwnPolicy {
+		return nil
+	}
+	slices.Sort(policies)
+	return policies
+}
+
+func trimmed(h *host.Host, file string) string { return strings.TrimSpace(h.File(file).Text) }
