@@ -2,12 +2,14 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -92,9 +94,9 @@ func TestRoomsOfAMachine(t *testing.T) {
 	}
 	// CPU 0 was idle for a quarter of the time, CPU 1 all of it; CPU 2 was not read.
 	after := map[string]activity.CPUTime{"cpu0": {BusyS: 3, IdleS: 1}, "cpu1": {IdleS: 4}}
-	rooms, err := Rooms(h, nil, after)
-	if err != nil || len(rooms) != 4 {
-		t.Fatal(rooms, err)
+	rooms, notes, err := Rooms(h, nil, after)
+	if err != nil || len(rooms) != 4 || len(notes) != 1 {
+		t.Fatal(rooms, notes, err)
 	}
 	for i, want := range []Room{{FreeCPU: 25, TotalCPU: 100}, {FreeCPU: 100, TotalCPU: 100}, {FreeCPU: 0, TotalCPU: 100}, {FreeCPU: 0, TotalCPU: 0}} {
 		r := rooms[i]
@@ -108,6 +110,16 @@ func TestRoomsOfAMachine(t *testing.T) {
 	}
 	if a := advice(rooms, 300, 100); a.Nodes != "1" || !a.Fits || !a.Rooms[1].Chosen || a.Rooms[0].Chosen {
 		t.Errorf("%+v", a)
+	}
+}
+
+// An unknown number of threads per core is not taken for 1 in silence.
+func TestUnknownThreads(t *testing.T) {
+	files := node("0", "0-1", "1048576", "10 20")
+	maps.Copy(files, node("1", "2-3", "1048576", "20 10"))
+	rooms, notes, err := Rooms(machine.Copy(t, files), nil, nil)
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], "threads per core") || rooms[0].TotalCPU != 200 {
+		t.Errorf("%+v, %q, %v", rooms, notes, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -21,12 +22,14 @@ type Advice struct {
 	// Nodes are the nodes on which the process fits best, as a list ("0-1,3").
 	Nodes string `json:"nodes"`
 	// Fits is false if the machine has not as much free.
-	Fits  bool     `json:"fits"`
-	Rooms []RoomOf `json:"rooms"`
+	Fits  bool       `json:"fits"`
+	Rooms []NodeRoom `json:"rooms"`
+	// Notes has what was assumed because the machine does not report it.
+	Notes []string `json:"notes"`
 }
 
-// RoomOf is the room of one node in Advice.
-type RoomOf struct {
+// NodeRoom is the room of one node in Advice.
+type NodeRoom struct {
 	Node        int     `json:"node"`
 	MemoryBytes int64   `json:"memory_bytes"`
 	FreeBytes   int64   `json:"free_bytes"` // free memory and inactive page cache
@@ -57,11 +60,13 @@ func Advise(ctx context.Context, h *host.Host, mb, cpu int) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	rooms, err := Rooms(h, before, after)
+	rooms, notes, err := Rooms(h, before, after)
 	if err != nil {
 		return nil, err
 	}
-	return advice(rooms, mb, cpu), nil
+	a := advice(rooms, mb, cpu)
+	a.Notes = append(a.Notes, notes...)
+	return a, nil
 }
 
 func cpuTimes(h *host.Host) (map[string]activity.CPUTime, error) {
@@ -77,64 +82,85 @@ func cpuTimes(h *host.Host) (map[string]activity.CPUTime, error) {
 }
 
 // Rooms returns the room on each node as numad counts it: free memory with inactive page cache, and
-// the CPU time that was idle between two readings of /proc/stat.
-func Rooms(h *host.Host, before, after map[string]activity.CPUTime) ([]Room, error) {
+// the CPU time that was idle between two readings of /proc/stat. notes has what was assumed.
+func Rooms(h *host.Host, before, after map[string]activity.CPUTime) (rooms []Room, notes []string, err error) {
 	f, tables := fact.CollectNodes(h)
 	if len(tables) == 0 {
-		return nil, fmt.Errorf("no NUMA nodes found: %s", f.NUMA.Node.Unknown())
+		return nil, nil, fmt.Errorf("no NUMA nodes found: %s", f.NUMA.Node.Unknown())
 	}
-	threads := max(fact.Collect(h, "cpu").CPU.ThreadsPerCore.Or(1), 1)
-	var rooms []Room
+	known := fact.Collect(h, "cpu").CPU.ThreadsPerCore
+	threads, ok := known.Get()
+	if !ok || threads < 1 {
+		threads = 1
+		notes = append(notes, "threads per core unknown ("+cmp.Or(known.Unknown(), "not in "+known.Source())+"): each CPU counts as a core")
+	}
 	for _, t := range tables {
-		r := Room{Node: t.Number}
-		for key, to := range map[string]*int{"MemTotal": &r.TotalMB, "MemFree": &r.FreeMB} {
-			v, ok := t.Memory(key).Get()
-			if !ok {
-				return nil, fmt.Errorf("the memory of node %d is unknown: %s", t.Number, t.Memory(key).Unknown())
-			}
-			*to = int(v >> 20)
+		r, err := newRoom(f.NUMA.Node.Get("node"+strconv.Itoa(t.Number)), &t)
+		if err != nil {
+			return nil, nil, fmt.Errorf("node %d: %w", t.Number, err)
 		}
-		r.FreeMB += int(t.Memory("Inactive(file)").Or(0) >> 20)
-		node := f.NUMA.Node.Get("node" + strconv.Itoa(t.Number))
-		cpus, err := unit.ParseCPUList(node.CPUList.Or(""))
-		if err != nil || node.CPUList.Unknown() != "" {
-			return nil, fmt.Errorf("the CPUs of node %d are unknown: %s", t.Number, node.CPUList.Unknown())
-		}
-		n := cpus.Len()
-		cores := (n + int(threads) - 1) / int(threads)
-		r.TotalCPU = 100*cores + threadValue*(n-cores)
-		idle := 0.0
-		for _, c := range cpus.Numbers() {
-			name := "cpu" + strconv.Itoa(c)
-			a, b := before[name], after[name]
-			if total := b.TotalS() - a.TotalS(); total > 0 {
-				idle += (b.IdleS - a.IdleS) / total
-			}
-		}
-		r.FreeCPU = max(int(100*idle)-(100*n-r.TotalCPU), 0)
-		for _, d := range node.Distance.Or(nil) {
-			r.Distances = append(r.Distances, int(d))
-		}
-		rooms = append(rooms, r)
+		r.countCPUs(int(threads), before, after)
+		rooms = append(rooms, r.Room)
 	}
-	for i, r := range rooms {
+	for _, r := range rooms {
 		if len(r.Distances) != len(rooms) {
-			return nil, fmt.Errorf("node %d has %d distances for %d nodes", rooms[i].Node, len(r.Distances), len(rooms))
+			return nil, nil, fmt.Errorf("node %d has %d distances for %d nodes", r.Node, len(r.Distances), len(rooms))
 		}
 	}
-	return rooms, nil
+	return rooms, notes, nil
+}
+
+// roomWithCPUs is a room and the CPUs of its node.
+type roomWithCPUs struct {
+	Room
+	cpus unit.CPUSet
+}
+
+// newRoom reads the memory, distances and CPUs of a node.
+func newRoom(node *fact.Node, t *fact.NodeTable) (r roomWithCPUs, err error) {
+	total, ok := t.Memory("MemTotal").Get()
+	free, ok2 := t.Memory("MemFree").Get()
+	if !ok || !ok2 {
+		return r, fmt.Errorf("memory unknown: %s", cmp.Or(t.Memory("MemTotal").Unknown(), t.Memory("MemFree").Unknown()))
+	}
+	r.Room = Room{Node: t.Number, TotalMB: int(total >> 20), FreeMB: int(free>>20) + int(t.Memory("Inactive(file)").Or(0)>>20)}
+	for _, d := range node.Distance.Or(nil) {
+		r.Distances = append(r.Distances, int(d))
+	}
+	list := node.CPUList.Or("")
+	if r.cpus, err = unit.ParseCPUList(list); err != nil || node.CPUList.Unknown() != "" {
+		return r, fmt.Errorf("CPUs unknown: %s", cmp.Or(node.CPUList.Unknown(), list))
+	}
+	return r, nil
+}
+
+// countCPUs counts the cores of the node, and what was idle of them. A further thread of a core
+// counts less.
+func (r *roomWithCPUs) countCPUs(threads int, before, after map[string]activity.CPUTime) {
+	n := r.cpus.Len()
+	cores := (n + threads - 1) / threads
+	r.TotalCPU = 100*cores + threadValue*(n-cores)
+	idle := 0.0
+	for _, c := range r.cpus.Numbers() {
+		name := "cpu" + strconv.Itoa(c)
+		a, b := before[name], after[name]
+		if total := b.TotalS() - a.TotalS(); total > 0 {
+			idle += (b.IdleS - a.IdleS) / total
+		}
+	}
+	r.FreeCPU = max(int(100*idle)-(100*n-r.TotalCPU), 0)
 }
 
 func advice(rooms []Room, mb, cpu int) *Advice {
 	nodes := unit.CPUs(Choose(rooms, mb, cpu)...)
-	a := &Advice{Schema: "fettle/numa-advice/v1", Nodes: nodes.String(), Rooms: []RoomOf{}}
+	a := &Advice{Schema: "fettle/numa-advice/v1", Nodes: nodes.String(), Rooms: []NodeRoom{}, Notes: []string{}}
 	freeMB, freeCPU := 0, 0
 	for _, r := range rooms {
 		chosen := nodes.Has(r.Node)
 		if chosen {
 			freeMB, freeCPU = freeMB+r.FreeMB, freeCPU+r.FreeCPU
 		}
-		a.Rooms = append(a.Rooms, RoomOf{r.Node, int64(r.TotalMB) << 20, int64(r.FreeMB) << 20, float64(r.TotalCPU) / 100, float64(r.FreeCPU) / 100, chosen})
+		a.Rooms = append(a.Rooms, NodeRoom{r.Node, int64(r.TotalMB) << 20, int64(r.FreeMB) << 20, float64(r.TotalCPU) / 100, float64(r.FreeCPU) / 100, chosen})
 	}
 	a.Fits = freeMB >= mb && freeCPU >= cpu
 	h := &a.Headline
@@ -172,6 +198,9 @@ func (a *Advice) Print(s *ui.Screen) {
 		g.Rows = append(g.Rows, []string{strconv.Itoa(r.Node), unit.Size(r.FreeBytes).Human(), unit.Size(r.MemoryBytes).Human(), unit.Digits(r.FreeCPUs), unit.Digits(r.CPUs), chosen})
 	}
 	g.Write(s)
+	for _, note := range a.Notes {
+		ui.PrintLine(s, "? %s", note)
+	}
 }
 
 // ParseNeed reads a need as numad -w does: CPUS[:MB], such as 4 or 1.5:8192. MB may also be a size

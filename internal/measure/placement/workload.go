@@ -21,6 +21,8 @@ type Workload struct {
 	Processes []WorkloadProcess
 	// Small counts the other processes, without kernel threads.
 	Small int
+	// Notes has what was assumed because the machine does not report it.
+	Notes []string
 }
 
 // WorkloadProcess is a process with what it used in the interval.
@@ -92,7 +94,7 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 		return nil, err
 	}
 	w := &Workload{View: Read(h)}
-	if w.Rooms, err = Rooms(h, cpus, later); err != nil {
+	if w.Rooms, w.Notes, err = Rooms(h, cpus, later); err != nil {
 		return nil, err
 	}
 	w.add(h, before, after, o)
