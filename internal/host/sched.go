@@ -22,6 +22,13 @@ type Sched interface {
 	// Policy calls sched_getattr(2), and SetPolicy calls sched_setattr(2).
 	Policy(id TaskID) (Policy, error)
 	SetPolicy(id TaskID, p Policy) error
+	// PageNodes returns the node of each page of a process, or a negative errno: -ENOENT for an
+	// address without memory, -EACCES for a page that several processes map. Pages are given by
+	// their addresses, at most MostPages.
+	PageNodes(id TaskID, pages []uint64) ([]int32, error)
+	// MovePages moves pages to the nodes (move_pages(2)). left is the number of pages at which the
+	// kernel gave up: one that could not be moved, and those after it.
+	MovePages(id TaskID, pages []uint64, nodes []int32) (left int, err error)
 	// Events reports new and changed tasks without polling. The channel is closed when ctx
 	// ends.
 	Events(ctx context.Context, kinds EventKind) (<-chan TaskEvent, error)
@@ -93,4 +100,6 @@ func (noSched) Affinity(TaskID) (unit.CPUSet, error)                        { re
 func (noSched) SetAffinity(TaskID, unit.CPUSet) error                       { return errNoSched }
 func (noSched) Policy(TaskID) (Policy, error)                               { return Policy{}, errNoSched }
 func (noSched) SetPolicy(TaskID, Policy) error                              { return errNoSched }
+func (noSched) PageNodes(TaskID, []uint64) ([]int32, error)                 { return nil, errNoSched }
+func (noSched) MovePages(TaskID, []uint64, []int32) (int, error)            { return 0, errNoSched }
 func (noSched) Events(context.Context, EventKind) (<-chan TaskEvent, error) { return nil, errNoSched }

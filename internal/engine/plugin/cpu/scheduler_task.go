@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
@@ -17,6 +16,7 @@ import (
 // taskKind is the setting kind of task attributes: task:TID@START/affinity (a CPU list), /policy
 // and /cpuset (its control group of version 1). START is the start time in clock ticks after boot,
 // so a later task with the same number is never changed. task:new/affinity is for future tasks.
+// Of processes: /pages (memory by node) and /heirs (the affinity of future threads and children).
 const taskKind = "task"
 
 // Attributes of a task.
@@ -24,11 +24,9 @@ const (
 	affinityOf = "affinity"
 	policyOf   = "policy"
 	cpusetOf   = "cpuset"
+	pagesOf    = "pages"
+	heirsOf    = "heirs"
 )
-
-// newTasks is the affinity of future tasks: PID 1's, which they inherit. Its value includes the
-// time of the read.
-var newTasks = setting.Setting{Kind: taskKind, Name: "new/" + affinityOf}
 
 func taskSetting(id host.TaskID, attribute string) setting.Setting {
 	return setting.Setting{Kind: taskKind, Name: id.String() + "/" + attribute}
@@ -37,7 +35,7 @@ func taskSetting(id host.TaskID, attribute string) setting.Setting {
 func parseTask(s setting.Setting) (id host.TaskID, attribute string, err error) {
 	name, attribute, ok := strings.Cut(s.Name, "/")
 	number, start, ok2 := strings.Cut(name, "@")
-	bad := fmt.Errorf("%s: want task:NUMBER@START/affinity, /policy or /cpuset", s)
+	bad := fmt.Errorf("%s: want task:NUMBER@START/affinity, /policy, /cpuset, /pages or /heirs", s)
 	if !ok || !ok2 {
 		return id, "", bad
 	}
@@ -48,7 +46,7 @@ func parseTask(s setting.Setting) (id host.TaskID, attribute string, err error) 
 		return id, "", bad
 	}
 	switch attribute {
-	case affinityOf, policyOf, cpusetOf:
+	case affinityOf, policyOf, cpusetOf, pagesOf, heirsOf:
 		return id, attribute, nil
 	}
 	return id, "", bad
@@ -59,15 +57,8 @@ type task struct {
 	host *host.Host
 
 	mu sync.Mutex
-	// late is the affinity that was last reverted, for tasks started during the revert; nil for
-	// none.
-	late *inherited
-}
-
-// inherited identifies tasks that started after a time and inherited an affinity from PID 1.
-type inherited struct {
-	since uint64 // start time in clock ticks after boot
-	cpus  unit.CPUSet
+	// late are the affinities that were last reverted, for tasks started during the revert.
+	late map[setting.Setting]*inherited
 }
 
 // SchedulerKinds returns the setting kinds that this plug-in adds.
@@ -88,7 +79,7 @@ func (k *task) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 		return setting.Value{}, host.NotRecorded("tasks")
 	}
 	if s == newTasks {
-		return k.readNew()
+		return k.readHeirs(s)
 	}
 	id, attribute, err := parseTask(s)
 	if err != nil {
@@ -106,6 +97,12 @@ func (k *task) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 		text = policyText(p)
 	case cpusetOf:
 		text, err = cpusetOfTask(k.host, id)
+	case pagesOf:
+		var spread Spread
+		spread, err = ReadSpread(k.host, id)
+		text = spread.String()
+	case heirsOf:
+		return k.readHeirs(s)
 	}
 	if errors.Is(err, host.ErrEnded) {
 		return setting.Absent, nil
@@ -116,7 +113,7 @@ func (k *task) Read(_ context.Context, s setting.Setting) (setting.Value, error)
 	return setting.Text(text), nil
 }
 
-func (k *task) Write(_ context.Context, s setting.Setting, v setting.Value) error {
+func (k *task) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
 	if k.host.Sched == nil {
 		return host.NotRecorded("tasks")
 	}
@@ -124,7 +121,7 @@ func (k *task) Write(_ context.Context, s setting.Setting, v setting.Value) erro
 		return fmt.Errorf("%s: a task's attributes cannot be removed", s)
 	}
 	if s == newTasks {
-		return k.writeNew(v.Text)
+		return k.writeHeirs(s, v.Text)
 	}
 	id, attribute, err := parseTask(s)
 	if err != nil {
@@ -143,106 +140,30 @@ func (k *task) Write(_ context.Context, s setting.Setting, v setting.Value) erro
 			return err
 		}
 		return k.host.Sched.SetPolicy(id, p)
+	case pagesOf:
+		spread, err := ParseSpread(v.Text)
+		if err != nil {
+			return err
+		}
+		return moveTo(ctx, k.host, id, spread)
+	case heirsOf:
+		return k.writeHeirs(s, v.Text)
 	}
 	return moveTask(k.host, id, v.Text)
 }
 
-// ticksPerSecond is USER_HZ, the unit of times in /proc (time(7), "Jiffies").
-const ticksPerSecond = 100
-
-const at = " at "
-
-func (k *task) readNew() (setting.Value, error) {
-	if left, err := k.leftovers(); err != nil {
-		return setting.Value{}, err
-	} else if len(left) > 0 {
-		return setting.Text(k.late.cpus.String()), nil
-	}
-	_, cpus, err := k.init()
-	if err != nil {
-		return setting.Value{}, err
-	}
-	up, err := k.host.Clock.SinceBoot()
-	if err != nil {
-		return setting.Value{}, err
-	}
-	return setting.Text(fmt.Sprintf("%s%s%d", cpus, at, up*ticksPerSecond/time.Second)), nil
-}
-
-func (k *task) init() (host.TaskID, unit.CPUSet, error) {
-	one, err := k.host.Sched.Task(1)
-	if err != nil {
-		return host.TaskID{}, unit.CPUSet{}, err
-	}
-	cpus, err := k.host.Sched.Affinity(one.TaskID)
-	return one.TaskID, cpus, err
-}
-
-// writeNew restores an affinity for tasks that started after it was read and that have PID 1's
-// current one.
-func (k *task) writeNew(text string) error {
-	list, moment, ok := strings.Cut(text, at)
-	cpus, err := unit.ParseCPUList(list)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return fmt.Errorf("cannot set the affinity of PID 1, which new tasks inherit, to %s", cpus)
-	}
-	since, err := strconv.ParseUint(moment, 10, 64)
-	if err != nil {
-		return fmt.Errorf("%q: want a CPU list and a time", text)
-	}
-	k.mu.Lock()
-	if k.late == nil {
-		_, now, err := k.init()
-		if err != nil || now.Equal(cpus) {
-			k.mu.Unlock()
-			return err
-		}
-		k.late = &inherited{since, now}
-	}
-	k.mu.Unlock()
-	left, err := k.leftovers()
-	for _, id := range left {
-		if e := k.host.Sched.SetAffinity(id, cpus); e != nil && !errors.Is(e, host.ErrEnded) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
-}
-
-// leftovers returns the tasks that still have the inherited affinity.
-func (k *task) leftovers() ([]host.TaskID, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.late == nil {
-		return nil, nil
-	}
-	tasks, err := k.host.Sched.Tasks()
-	var out []host.TaskID
-	for _, t := range tasks {
-		if t.Kernel || t.Zombie || t.Start < k.late.since {
-			continue
-		}
-		if cpus, err := k.host.Sched.Affinity(t.TaskID); err == nil && cpus.Equal(k.late.cpus) {
-			out = append(out, t.TaskID)
-		}
-	}
-	if len(out) == 0 {
-		if _, now, err := k.init(); err == nil && !now.Equal(k.late.cpus) {
-			k.late = nil // PID 1 is restored too: no more tasks will follow
-		}
-	}
-	return out, err
-}
-
-// Equal compares CPU lists by their CPUs and ignores the time. It compares other values as text.
+// Equal compares CPU lists by their CPUs and ignores the time. It compares the memory by node by
+// shares, and other values as text.
 func (k *task) Equal(a, b setting.Value) bool {
 	x, _, _ := strings.Cut(a.Text, at)
 	y, _, _ := strings.Cut(b.Text, at)
 	if x == y {
 		return true
+	}
+	if strings.Contains(x, "kB") {
+		p, err := ParseSpread(x)
+		q, err2 := ParseSpread(y)
+		return err == nil && err2 == nil && 100*p.Away(q) <= sameSpreadPercent
 	}
 	p, err := unit.ParseCPUList(x)
 	q, err2 := unit.ParseCPUList(y)
