@@ -170,7 +170,7 @@ const nextPod = `{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {cont
 func TestPodExplain(t *testing.T) {
 	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root, "--details")
-	for _, want := range []string{"pod next on perf-node: pending, Insufficient cpu", "the kubelet's verdict: refused, TopologyAffinityError", "Class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
+	for _, want := range []string{"pod next on perf-node: stays Pending, Insufficient cpu", "with spec.nodeName, which bypasses the scheduler: refused, TopologyAffinityError", "Class Guaranteed", "cpu_manager_state: " + root, "containers[c].resources.requests.cpu"} {
 		if code != ui.Done || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, not printed: %s\n%s%s", code, want, out, errs)
 		}

@@ -110,7 +110,7 @@ func (w *writer) headline() (h ui.Headline) {
 	}
 	h.Line("pod %s on %s: %s", name, cmp.Or(d.Node, "the node"), verdict)
 	if k := d.Kubelet; k != nil {
-		h.Line("if the pod is bound to the node directly (spec.nodeName), the kubelet's verdict: %s", strings.TrimSuffix(words(*k)+": "+k.Message, ": "))
+		h.Line("with spec.nodeName, which bypasses the scheduler: %s", strings.TrimSuffix(words(*k)+": "+k.Message, ": "))
 	}
 	var next []string
 	if broken := w.broken(); len(broken) > 0 {
@@ -170,10 +170,14 @@ func set(options map[string]string) string {
 }
 
 func words(v admission.Verdict) string {
-	if v.Reason == "" {
-		return v.Outcome
+	outcome := v.Outcome
+	if outcome == admission.Pending {
+		outcome = "stays Pending"
 	}
-	return v.Outcome + ", " + v.Reason
+	if v.Reason == "" {
+		return outcome
+	}
+	return outcome + ", " + v.Reason
 }
 
 // containers prints a table of each container's resources in the first course, and the

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // CapacityOf returns a node's capacity with the requests of its pods.
@@ -36,7 +38,7 @@ func (c *Capacity) Left() []Room {
 		}
 		left := have.DeepCopy()
 		left.Sub(used)
-		if name == Memory || name == EphemeralStorage || isHugePages(name) {
+		if isBytes(name) {
 			left = *resource.NewQuantity(left.Value()>>10<<10, resource.BinarySI) // whole Ki
 		}
 		out = append(out, Room{name, have.String(), used.String(), left.String()})
@@ -167,7 +169,7 @@ func (c *Capacity) refuse(p *Pod, m *deviceManager, mine map[string]int) *refusa
 	}
 	var words []string
 	for _, s := range list {
-		words = append(words, fmt.Sprintf("%s: %s requested, %s of %s in use", s.resource, unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
+		words = append(words, s.resource+": "+s.text("in use"))
 	}
 	return &refusal{reasonOutOf + list[0].resource, "the node has too little: " + strings.Join(words, "; ")}
 }
@@ -180,14 +182,17 @@ func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 		if reason == "" {
 			reason = "Insufficient " + name
 		}
-		words = append(words, name+": "+text)
+		if words != nil { // the reason names the first
+			text = name + ": " + text
+		}
+		words = append(words, text)
 	}
 	for _, s := range c.short(p, nil) {
 		if s.present == 0 && p.classMayGive(s.resource) {
 			perhaps = append(perhaps, s.resource)
 			continue
 		}
-		add(s.resource, fmt.Sprintf("%s requested, %s of %s allocatable are requested by the node's pods", unitText(s.resource, s.asked), unitText(s.resource, s.used), unitText(s.resource, s.present)))
+		add(s.resource, s.text("requested by the node's pods"))
 	}
 	for _, name := range c.unheard(p, m) {
 		if p.classMayGive(name) {
@@ -202,15 +207,28 @@ func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 	case reason == "":
 		return nil
 	}
-	return &Verdict{Outcome: Pending, Reason: reason, Message: "the pod stays Pending: the scheduler does not choose this node. " + strings.Join(words, "; ")}
+	return &Verdict{Outcome: Pending, Reason: reason, Message: strings.Join(words, "; ")}
+}
+
+// text describes a shortage, such as "8 requested, 1 of 4 in use".
+func (s shortage) text(use string) string {
+	t := unitText
+	if isBytes(s.resource) && s.asked+s.used > s.present && Bytes(uint64(s.asked+s.used)) == Bytes(uint64(s.present)) {
+		t = func(_ string, n int64) string { return text.Count(n, "byte") } // three digits do not show the difference
+	}
+	return fmt.Sprintf("%s requested, %s of %s %s", t(s.resource, s.asked), t(s.resource, s.used), t(s.resource, s.present), use)
+}
+
+func isBytes(name string) bool {
+	return name == Memory || name == EphemeralStorage || isHugePages(name)
 }
 
 func unitText(name string, n int64) string {
 	switch {
 	case name == CPU:
 		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case name == Memory || name == EphemeralStorage || isHugePages(name):
-		return resource.NewQuantity(n, resource.BinarySI).String()
+	case isBytes(name):
+		return Bytes(uint64(n))
 	}
-	return fmt.Sprint(n)
+	return text.Sprintf("%d", n)
 }

@@ -175,7 +175,7 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 		answer.Hints[i].Preferred = h.Nodes.Count() == least || m.options.bySocket && m.socketAligned(h.Nodes, least)
 	}
 	answer.None = len(answer.Hints) == 0
-	answer.Why = fmt.Sprintf("%s requested; free: %s; on an empty machine the request would fit on %s", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
+	answer.Why = fmt.Sprintf("%s requested; free: %s; on an empty machine it would fit on %s", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
 	if !reuse.IsEmpty() {
 		answer.Why += fmt.Sprintf("; an init container had CPUs %s, which are used again", reuse)
 	}

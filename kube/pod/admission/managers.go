@@ -119,23 +119,26 @@ func (a *admission) notAligned(al Alignment) error {
 		if len(sets) > room {
 			sets = append(sets[:room], text.Count(len(sets)-room, "other"))
 		}
+		because := " (" + x.Why + ")"
 		switch {
 		case x.Any:
 		case x.None:
-			parts = append(parts, x.Resource+": nowhere, "+x.Why)
+			parts = append(parts, x.Resource+" fits nowhere"+because)
 		case len(sets) == 0 && single:
-			parts = append(parts, x.Resource+": no single node, "+x.Why)
+			parts = append(parts, x.Resource+" fits on no single node"+because)
 		case len(sets) == 0:
-			parts = append(parts, x.Resource+": only more nodes than on an empty machine, "+x.Why)
+			parts = append(parts, x.Resource+" fits only on more nodes than on an empty machine"+because)
+		case single:
+			parts = append(parts, x.Resource+" fits on "+strings.Join(sets, " or "))
 		default:
-			parts = append(parts, x.Resource+": "+strings.Join(sets, " or "))
+			parts = append(parts, x.Resource+" prefers "+strings.Join(sets, " or "))
 		}
 	}
 	lead := "the resources do not prefer the same NUMA nodes"
 	if single {
-		lead = "no single NUMA node has it all"
+		lead = "no single NUMA node has room for all"
 	}
-	return &refusal{ReasonTopology, lead + "; " + strings.Join(parts, "; ")}
+	return &refusal{ReasonTopology, lead + ": " + strings.Join(parts, "; ")}
 }
 
 // pickDevices returns the function that chooses a container's devices of a resource. The choice

@@ -213,9 +213,9 @@ func (in *Input) unplaced() *Verdict {
 	for _, o := range all {
 		words = append(words, o.message)
 	}
-	text := "the pod stays Pending: the scheduler does not choose this node. "
+	text := ""
 	if in.Pod.Kind == "DaemonSet" {
-		text = "the DaemonSet makes no pod for this node. "
+		text = "the DaemonSet makes no pod for this node: "
 	}
 	return &Verdict{Outcome: Pending, Reason: all[0].scheduler, Message: text + strings.Join(words, "; ")}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -389,4 +387,4 @@ func (p *Pod) kind(c *Container) string {
 }
 
 // Bytes formats bytes like Kubernetes, such as 1536Mi.
-func Bytes(n uint64) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() }
+func Bytes(n uint64) string { return unit.Size(n).Human() }

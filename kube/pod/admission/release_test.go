@@ -311,7 +311,7 @@ func TestInitExtendedByRelease(t *testing.T) {
 		if r >= claimsFit { // a DeviceClass may give it
 			pending = Verdict{Outcome: Unknown}
 		}
-		if v := p.Scheduler; v == nil || v.Outcome != pending.Outcome || v.Reason != pending.Reason || strings.Count(v.Message, "example.com/x") != 1 {
+		if v := p.Scheduler; v == nil || v.Outcome != pending.Outcome || v.Reason != pending.Reason || strings.Count(v.Reason+v.Message, "example.com/x") != 1 {
 			t.Errorf("Kubernetes %s: %+v", r, p.Scheduler)
 		}
 	}
