@@ -181,7 +181,7 @@ func Decided(f rule.Finding) bool {
 // which rules are disabled on a copy, because a copy may be hostile.
 func SayLimits(s *ui.Screen, m *platform.Subject, all []rule.Finding, wholeLogs string) {
 	for _, file := range slices.Sorted(maps.Keys(m.Unread)) {
-		s.SayOnce(fmt.Sprintf("%s: first %s not read, only the last %d MiB (%s reads all)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, wholeLogs))
+		s.SayOnce(text.Sprintf("%s: first %s not read, only the last %d MiB (%s reads all)", file, unit.Size(m.Unread[file]).Human(), m.LogBytes>>20, wholeLogs))
 	}
 	for _, f := range all {
 		if f.DisabledByCopy() {

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/disk"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -149,7 +150,7 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	step, stop := a.screen.Steps(plan.Takes())
 	defer stop()
 	e, err := bench.Run(ctx, plan, places, func(done, all int, p *disk.Place, c disk.Cell) {
-		step(fmt.Sprintf("%d of %d: %s in %s", done+1, all, c.Name, p.Directory), done, all)
+		step(text.Sprintf("%d of %d: %s in %s", done+1, all, c.Name, p.Directory), done, all)
 	})
 	stop()
 	verdict, gate := "", error(nil)

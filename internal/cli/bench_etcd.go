@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	bench "fettle.dev/fettle/internal/measure/etcd"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -75,7 +76,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		if err := b.Writer.Begin(ctx); err != nil {
 			return fmt.Errorf("cannot write to etcd: %w", err)
 		}
-		a.screen.Say("writing %d keys of %d bytes below %s; they are removed afterwards", o.writes, o.value, o.prefix)
+		a.screen.Say("writing %s of %s below %s; they are removed afterwards", text.Count(o.writes, "key"), text.Count(o.value, "byte"), o.prefix)
 	} else {
 		a.screen.Say("observing etcd member %s for %s", member.Name, o.window)
 	}
@@ -89,7 +90,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 		takes = 0 // as fast as etcd writes
 	}
 	step, stop := a.screen.Steps(takes)
-	b.Progress = func(done, all int) { step(fmt.Sprintf("part %d of %d", done+1, all), done, all) }
+	b.Progress = func(done, all int) { step(text.Sprintf("part %d of %d", done+1, all), done, all) }
 	result, err := b.Run(ctx)
 	stop()
 	left := "nothing was written"

@@ -202,7 +202,7 @@ func benchRealEtcd(t *testing.T) {
 		revision := func() string { return ctl("get", "bench/mine", "-w", "fields") }
 		before := revision()
 		out, _, _ := benchEtcd(t, 0, "--for", "1s")
-		if !strings.Contains(out, "cannot tell: fsync since its start: p99 ") || !strings.Contains(out, "1000 are needed") {
+		if !strings.Contains(out, "cannot tell: fsync since its start: p99 ") || !strings.Contains(out, "1,000 are needed") {
 			t.Errorf("a young member: %s", out)
 		}
 		if after := revision(); after != before {

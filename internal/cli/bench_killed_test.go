@@ -55,7 +55,7 @@ func TestBenchKilled(t *testing.T) {
 			if cmd.Wait() == nil {
 				continue // it was over already
 			}
-			if name == "memory" && (listed != nil || !strings.Contains(string(text), "  under-way  ") || !strings.Contains(string(text), "of 1000 rounds are finished")) {
+			if name == "memory" && (listed != nil || !strings.Contains(string(text), "  under-way  ") || !strings.Contains(string(text), "of 1,000 rounds are finished")) {
 				t.Errorf("%s: %v %s", name, listed, text)
 			}
 			text, err := fettle("runs", "list", "-o", "json").Output()

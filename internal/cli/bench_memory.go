@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 
@@ -16,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -103,10 +103,10 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 	if err != nil {
 		return err
 	}
-	a.screen.Say("measuring %d kinds of memory (--cells) %d times (--rounds), %s each: about %s", len(p.Cells), p.Rounds, unit.Size(p.Bytes).Human(), ui.Roughly(p.TakesS()))
+	a.screen.Say("measuring %s of memory (--cells) %s (--rounds), %s each: about %s", text.Count(len(p.Cells), "kind"), text.Count(p.Rounds, "time"), unit.Size(p.Bytes).Human(), ui.Roughly(p.TakesS()))
 	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, run, rand.Uint64N(1<<53), func(done, all int, c memory.Cell) {
-		step(fmt.Sprintf("%d of %d: %s", done+1, all, c), done, all)
+		step(text.Sprintf("%d of %d: %s", done+1, all, c), done, all)
 	})
 	stop()
 	if released := pages.Release(ctx); released != nil {

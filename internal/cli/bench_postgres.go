@@ -98,7 +98,7 @@ func (a *app) benchPostgres(ctx context.Context, o benchPostgresOptions) error {
 	a.screen.Say("%s of %s, %s each, at scale %s: about %s", text.Count(p.Rounds, "repetition"), text.Count(len(p.Clients), "client number"), unit.FormatSeconds(p.Step.Seconds()), unit.Digits(float64(p.Scale)), ui.Roughly(p.TakesS()))
 	step, stop := a.screen.Steps(experiment.Seconds(p.TakesS()))
 	result, err := p.Run(ctx, p.Server, d, p.Program, func(done, all, clients int) {
-		step(fmt.Sprintf("%d of %d: %s", done+1, all, text.Count(clients, "client")), done, all)
+		step(text.Sprintf("%d of %d: %s", done+1, all, text.Count(clients, "client")), done, all)
 	})
 	stop()
 	if dropped := d.Drop(ctx); dropped != nil {

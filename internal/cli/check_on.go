@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/ssh"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -67,7 +68,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	var answered atomic.Int64
 	stop := a.screen.Track(func() ui.Progress {
 		n := answered.Load()
-		return ui.Progress{Text: fmt.Sprintf("%d of %d hosts have answered", n, len(hosts)), Done: float64(n), All: float64(len(hosts))}
+		return ui.Progress{Text: internaltext.Sprintf("%d of %s have answered", n, internaltext.Count(len(hosts), "host")), Done: float64(n), All: float64(len(hosts))}
 	})
 	for i, h := range hosts {
 		wait.Go(func() {
@@ -154,9 +155,9 @@ func checkBySSH(ctx context.Context, host string, words []string) (*findings.Aud
 	case asked.Err() != nil:
 		return nil, nil, asked.Err()
 	case out.over:
-		return nil, nil, fmt.Errorf("the answer is longer than %d MiB; check that the remote command is fettle", maxAnswer>>20)
+		return nil, nil, internaltext.Errorf("the answer is longer than %d MiB; check that the remote command is fettle", maxAnswer>>20)
 	case said.over:
-		return nil, nil, fmt.Errorf("the remote command wrote more than %d KiB to standard error: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
+		return nil, nil, internaltext.Errorf("the remote command wrote more than %d KiB to standard error: %s", maxSaid>>10, shortened(firstLine(said.kept.String())))
 	case ctx.Err() != nil:
 		return nil, nil, fmt.Errorf("no answer within %v", hostTimeout)
 	case errors.As(err, &exit) && exit.ExitCode() == 127:

@@ -172,7 +172,7 @@ func (a *app) sysctlFile(p *tune.Plan) error {
 
 func summarise(names []string) string {
 	if len(names) > 3 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+		return internaltext.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
 	}
 	return strings.Join(names, ", ")
 }

@@ -164,7 +164,7 @@ func TestLoadHTTP(t *testing.T) {
 		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "max < 1us", base+"/ok"); !strings.Contains(out, "threshold max < 1us not met: ") || !strings.Contains(out, "not met") {
 			t.Error(out)
 		}
-		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "p99.9999 < 1h", base+"/ok"); !strings.Contains(out, "answers: 3000000 are needed") {
+		if out, _ := loadHTTP(t, state, 3, "--connections", "1", "--for", "1s", "--expect", "p99.9999 < 1h", base+"/ok"); !strings.Contains(out, "answers: 3,000,000 are needed") {
 			t.Error(out)
 		}
 		if out, _ := loadHTTP(t, state, 1, "--rate", "20/s", "--for", "1s", base+"/gone"); !strings.Contains(out, "no request succeeded: status 404 20 times") {

@@ -146,7 +146,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 		}
 	})
 	if failed == nil && files.bytes > secretBytes {
-		failed = fmt.Errorf("%s: %d bytes in total, but a secret holds at most %d; use smaller files (compress or shorten the log of --replay)", strings.Join(files.names, ", "), files.bytes, secretBytes)
+		failed = internaltext.Errorf("%s: %s in total, but a secret holds at most %d; use smaller files (compress or shorten the log of --replay)", strings.Join(files.names, ", "), internaltext.Count(files.bytes, "byte"), secretBytes)
 	}
 	if failed != nil {
 		return ui.Exit(ui.Usage, failed)

@@ -71,8 +71,8 @@ func TestManifestFiles(t *testing.T) {
 	}{
 		{[]string{"--urls", "most"}, ""},
 		{[]string{"--body", "@half", "--urls", "half"}, ""}, // one file
-		{[]string{"--urls", "much"}, "much: 3145728 bytes in total, but a secret holds at most 1048576"},
-		{[]string{"--urls", "half", "--header", "@other"}, "other, half: 1228800 bytes in total"},
+		{[]string{"--urls", "much"}, "much: 3,145,728 bytes in total, but a secret holds at most 1,048,576"},
+		{[]string{"--urls", "half", "--header", "@other"}, "other, half: 1,228,800 bytes in total"},
 		{[]string{"--urls", "none"}, "none: no such file or directory"},
 		{[]string{"--urls", "."}, "is not a regular file"},
 		{[]string{"--urls", "two words"}, "two words: file names in a secret may contain only letters"},

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -73,7 +74,7 @@ func (a *app) loadMQTT(ctx context.Context, o loadMQTTOptions, broker string) er
 	case err != nil:
 		return ui.Exit(ui.Usage, err)
 	}
-	if err := mayOpen(connectionsOf(plan), fmt.Sprintf("%d hosts", len(plan.Hosts))); err != nil {
+	if err := mayOpen(connectionsOf(plan), internaltext.Count(len(plan.Hosts), "host")); err != nil {
 		return err
 	}
 	m, err := a.machineAsIs(ctx)

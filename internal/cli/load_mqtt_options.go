@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -45,7 +46,7 @@ func (o *loadMQTTOptions) rules(c *cobra.Command) {
 		case o.hosts == 0 && o.hostCerts == "":
 			return ui.Retry(ui.Usage, errors.New("number of hosts missing; want --hosts or --host-certs"), "", "--hosts=100")
 		case len(o.settings) > maxSettings:
-			return ui.Without(fmt.Errorf("--setting: %d values; at most %d allowed", len(o.settings), maxSettings), "--setting")
+			return ui.Without(internaltext.Errorf("--setting: %s; at most %d allowed", internaltext.Count(len(o.settings), "value"), maxSettings), "--setting")
 		case o.pull != "" && o.given("wait") && o.wait < min(o.every, o.jobTime):
 			return ui.Without(fmt.Errorf("--wait %v: too short; the hosts send output only every %v", o.wait, min(o.every, o.jobTime)), "--wait")
 		}
@@ -164,10 +165,10 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	case o.hosts == 0:
 		o.hosts = len(files)
 	case o.hosts > len(files):
-		return fmt.Errorf("--host-certs: %s has %d files NAME.pem, but %d hosts need one each", o.hostCerts, len(files), o.hosts)
+		return fmt.Errorf("--host-certs: %s has %s NAME.pem, but %s need one each", o.hostCerts, internaltext.Count(len(files), "file"), internaltext.Count(o.hosts, "host"))
 	}
 	if o.hosts == 0 || o.hosts > maxHosts {
-		return fmt.Errorf("--host-certs: %s has %d files NAME.pem; want 1 to %d", o.hostCerts, len(files), maxHosts)
+		return internaltext.Errorf("--host-certs: %s has %s NAME.pem; want 1 to %d", o.hostCerts, internaltext.Count(len(files), "file"), maxHosts)
 	}
 	for _, file := range files[:o.hosts] {
 		name := strings.TrimSuffix(filepath.Base(file), ".pem")
@@ -243,7 +244,7 @@ func (a *app) sayMQTT(p *mqtt.Plan) error {
 	}
 	rounds := "one job for each host"
 	if len(p.Settings) > 1 {
-		rounds = fmt.Sprintf("%d rounds of one job for each host", len(p.Settings))
+		rounds = fmt.Sprintf("%s of one job for each host", internaltext.Count(len(p.Settings), "round"))
 	}
 	a.screen.Say("connecting %s hosts, then %s; ends at %s or later", unit.Thousands(uint64(len(p.Hosts))), rounds, time.Now().Add(least).Local().Format("15:04:05"))
 	a.screen.Say("uses up to %s of %s allowed open files", unit.Thousands(uint64(connectionsOf(p)+engine.OwnFiles)), unit.Thousands(limit))

@@ -191,7 +191,7 @@ func TestLoadMQTT(t *testing.T) {
 		failing = true
 		mu.Unlock()
 		out, _ := loadMQTT(t, state, 3, append(pull, "--wait", "10s", "--expect", "errors < 1%")...)
-		for _, want := range []string{"100 jobs hang: their final report failed: status-503", "threshold errors < 1% not met: 100 %", "not met", "report not taken", "ttl=5s,resend=15m,limit=none"} {
+		for _, want := range []string{"100 jobs hung: the final report failed: status-503", "threshold errors < 1% not met: 100 %", "not met", "report not taken", "ttl=5s,resend=15m,limit=none"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%q is not in %s", want, out)
 			}

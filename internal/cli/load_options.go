@@ -21,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -304,7 +305,7 @@ func readCapped(name string) ([]byte, error) {
 		return nil, err
 	}
 	if len(text) > maxFile {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d MiB", maxFile>>20)}
+		return nil, &fs.PathError{Op: "read", Path: name, Err: internaltext.Errorf("larger than %d MiB", maxFile>>20)}
 	}
 	return text, nil
 }
@@ -312,7 +313,7 @@ func readCapped(name string) ([]byte, error) {
 // enoughFiles returns an error if this process may not open files for all connections.
 func enoughFiles(p *load.Plan) error {
 	each := len(p.Set.Origins)
-	return mayOpen(p.Connections*each, fmt.Sprintf("%d connections to %d servers", p.Connections, each))
+	return mayOpen(p.Connections*each, internaltext.Sprintf("%s to %d servers", internaltext.Count(p.Connections, "connection"), each))
 }
 
 // mayOpen returns an error if this process may not open that many connections in addition to
@@ -323,7 +324,7 @@ func mayOpen(connections int, what string) error {
 		return err
 	}
 	if need := uint64(connections) + engine.OwnFiles; need > limit {
-		return &ui.Error{Code: ui.Refused, Err: fmt.Errorf("%s need %d open files, but the limit of this process is %d", what, need, limit),
+		return &ui.Error{Code: ui.Refused, Err: internaltext.Errorf("%s need %s, but the limit of this process is %d", what, internaltext.Count(need, "open file"), limit),
 			Hint: "or use fewer connections", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
 	}
 	return nil

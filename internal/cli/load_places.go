@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/ssh"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -35,7 +36,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 		if o.given("connections") {
 			option = "--connections"
 		}
-		return ui.Instead(ui.Usage, fmt.Errorf("%d connections are too few for %d clients; each client needs at least one", connections, n), "", fmt.Sprintf("%s=%d", option, n))
+		return ui.Instead(ui.Usage, fmt.Errorf("%s: too few for %s; each client needs at least one", text.Count(connections, "connection"), text.Count(n, "client")), "", fmt.Sprintf("%s=%d", option, n))
 	}
 	return nil
 }
@@ -128,7 +129,7 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 		return g, err
 	}
 	j.Connections = (j.Connections + len(places) - 1) / len(places)
-	a.screen.Status("waiting for %d clients", len(places))
+	a.screen.Status("waiting for %s", text.Count(len(places), "client"))
 	g.Fleet, err = fleet.Start(ctx, places, j, toPrepare(p))
 	a.screen.Status("")
 	if err != nil {

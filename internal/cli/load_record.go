@@ -43,10 +43,10 @@ func recordedCommand(c *cobra.Command, args []string) string {
 // says describes the load and when it will end.
 func (o loadHTTPOptions) says(p *load.Plan) string {
 	until := func(d time.Duration) string { return ", until " + time.Now().Add(d).Local().Format("15:04:05") }
-	what := fmt.Sprintf("%d connections", p.Connections)
+	what := internaltext.Count(p.Connections, "connection")
 	switch {
 	case p.Each > 0:
-		return fmt.Sprintf("%s, %d requests on each; at most %v", what, p.Each, o.length) + until(p.Length())
+		return fmt.Sprintf("%s, %s on each; at most %v", what, internaltext.Count(p.Each, "request"), o.length) + until(p.Length())
 	case o.findKnee:
 		in := o.kneeRange(p)
 		stage, before := p.StageLength(in.Lowest, in.Each)
@@ -56,7 +56,7 @@ func (o loadHTTPOptions) says(p *load.Plan) string {
 		}
 		return text
 	case p.Replay != nil:
-		return fmt.Sprintf("%d requests of %s, %s", p.Replay.Count(), p.Replay, p.Replay.Told().Left()) + until(p.Length())
+		return fmt.Sprintf("%s of %s, %s", internaltext.Count(p.Replay.Count(), "request"), p.Replay, p.Replay.Told().Left()) + until(p.Length())
 	case o.rate != "":
 		what = o.rate
 	case o.steps != "":

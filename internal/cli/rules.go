@@ -238,7 +238,7 @@ func (a *app) rulesTest(ctx context.Context, ids []string, examples bool) error 
 	case len(ids)+len(files) > 0:
 		fmt.Fprintf(a.screen.Out, "%s: no mistakes\n", rules)
 	default:
-		fmt.Fprintf(a.screen.Out, "%s, %d tables, %d pieces of evidence: no mistakes\n", rules, len(c.Tables()), len(c.Evidence()))
+		fmt.Fprintf(a.screen.Out, "%s, %s, %s of evidence: no mistakes\n", rules, internaltext.Count(len(c.Tables()), "table"), internaltext.Count(len(c.Evidence()), "piece"))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/runpage"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -204,7 +205,7 @@ func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 	case r.Alive:
 		l.State = underWayState
 		if r.Proof == nil && cut != nil { // nothing has interrupted the run yet
-			l.Verdict = fmt.Sprintf("%d of %d %s are finished", cut.Done, cut.Planned, cut.Of)
+			l.Verdict = text.Sprintf("%d of %d %s are finished", cut.Done, cut.Planned, cut.Of)
 		}
 	case r.Proof != nil && r.Proof.Ending != "":
 		l.State = string(r.Proof.Ending)
@@ -221,7 +222,7 @@ func (a *app) runsShow(c *cobra.Command, words []string) error {
 		return err
 	}
 	if len(runs) > 1 && a.screen.Page == nil {
-		return ui.Hinted(ui.Usage, fmt.Errorf("want one run, not %d", len(runs)), "--output html shows several on one page")
+		return ui.Hinted(ui.Usage, text.Errorf("want one run, not %d", len(runs)), "--output html shows several on one page")
 	}
 	results := make([]runpage.Result, len(runs))
 	for i, r := range runs {

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -29,7 +29,7 @@ beginnings of IDs, or files.`,
 				return err
 			}
 			if len(runs) != 2 {
-				return ui.Hinted(ui.Usage, fmt.Errorf("want two runs; the files contain %d", len(runs)), "name a run by its ID from fettle runs list instead of the file")
+				return ui.Hinted(ui.Usage, text.Errorf("want two runs; the files contain %d", len(runs)), "name a run by its ID from fettle runs list instead of the file")
 			}
 			found, err := prove.Runs(runs[0], runs[1], limit, force)
 			if errors.Is(err, prove.ErrMachines) {

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/experiment"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -109,7 +110,7 @@ func (a *app) runsPrune(c *cobra.Command, o pruneOptions, age time.Duration) err
 		listRuns(going).Write(a.screen)
 	}
 	if !o.yes {
-		agreed, err := a.screen.Confirm(c.Context(), fmt.Sprintf("Remove the records of these %d runs? This cannot be undone.", len(going)))
+		agreed, err := a.screen.Confirm(c.Context(), fmt.Sprintf("Remove the records of these %s? This cannot be undone.", text.Count(len(going), "run")))
 		if err != nil || !agreed {
 			if a.data() {
 				return a.result(res, err)

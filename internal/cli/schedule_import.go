@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/daemon/schedule"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -49,7 +50,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 		return err
 	}
 	if len(entries) == 0 {
-		return ui.Exit(ui.Failed, fmt.Errorf("%d of %d lines of %s could not be imported: nothing is changed", len(problems), lines, crontab))
+		return ui.Exit(ui.Failed, internaltext.Errorf("%d of %s of %s could not be imported: nothing is changed", len(problems), internaltext.Count(lines, "line"), crontab))
 	}
 	var added []schedule.Entry
 	err = a.editSchedule(file, func(_ *host.Host, text string, have []schedule.Entry) (string, error) {
@@ -73,7 +74,7 @@ func (a *app) scheduleImport(ctx context.Context, file, crontab string) error {
 	a.screen.Say("remove these lines from %s, or cron keeps switching profiles too", crontab)
 	var some error
 	if len(problems) > 0 {
-		some = ui.Exit(ui.Partial, fmt.Errorf("%d of %d lines of %s could not be imported", len(problems), lines, crontab))
+		some = ui.Exit(ui.Partial, internaltext.Errorf("%d of %s of %s could not be imported", len(problems), internaltext.Count(lines, "line"), crontab))
 	}
 	return a.announce(file, added, some)
 }

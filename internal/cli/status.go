@@ -81,14 +81,14 @@ func (a *app) printStatus(st *tune.Status) {
 	}
 	for i, c := range st.Drifted {
 		if i == maxDrifted {
-			say("! %d more values have drifted; see fettle verify", len(st.Drifted)-i)
+			say("! %s drifted; see fettle verify", internaltext.Count(len(st.Drifted)-i, "more value"))
 			break
 		}
 		say("! %s is %s, wanted %s: %s", tune.SettingWords(c.Setting), c.Now, c.Want, c.Why)
 	}
 	for i, c := range st.Rejected {
 		if i == maxDrifted {
-			say("! %d more values were rejected; see fettle verify", len(st.Rejected)-i)
+			say("! %s rejected; see fettle verify", internaltext.Count(len(st.Rejected)-i, "more value"))
 			break
 		}
 		place := tune.SettingWords(c.Setting)

@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -44,7 +45,7 @@ func (a *app) writes(c *cobra.Command) *cobra.Command {
 func (a *app) checkNote() error {
 	text := strings.TrimSpace(a.note)
 	if len(text) > journal.MaxNote {
-		return ui.Instead(ui.Usage, fmt.Errorf("--reason: %d bytes; at most %d allowed", len(text), journal.MaxNote), "", "--reason="+strings.ToValidUTF8(text[:journal.MaxNote], ""))
+		return ui.Instead(ui.Usage, internaltext.Errorf("--reason: %s; at most %d allowed", internaltext.Count(len(text), "byte"), journal.MaxNote), "", "--reason="+strings.ToValidUTF8(text[:journal.MaxNote], ""))
 	}
 	a.note = host.Escape(text)
 	return nil

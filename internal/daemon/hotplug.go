@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // plugged applies the selection to new devices. It also restores values that the kernel recomputes
@@ -162,7 +163,7 @@ func (d *Daemon) enforce(ctx context.Context) error {
 			}
 			d.fought[st.Setting]++
 			if d.fought[st.Setting] == maxFights+1 {
-				d.log.say(LevelError, "%s was changed to %s again after %d corrections; no longer corrected", st.Setting, st.Before, maxFights)
+				d.log.say(LevelError, "%s was changed to %s again after %s; no longer corrected", st.Setting, st.Before, internaltext.Count(maxFights, "correction"))
 			}
 			return d.fought[st.Setting] <= maxFights
 		})

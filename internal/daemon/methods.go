@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Interface is the interface's name on the bus. A method's polkit action is Namespace, a dot and
@@ -88,7 +90,7 @@ func Find(name string) (Method, bool) {
 // TuneD's result.
 func (m Method) Call(ctx context.Context, target Target, args ...any) (any, error) {
 	if len(args) != len(m.In) {
-		return nil, fmt.Errorf("%s takes %d arguments, not %d", m.Name, len(m.In), len(args))
+		return nil, internaltext.Errorf("%s takes %s, not %d", m.Name, internaltext.Count(len(m.In), "argument"), len(args))
 	}
 	for i, in := range m.In {
 		if !in.fits(args[i]) {

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // errInPlace ends a transaction before it begins, because every setting has its value already.
@@ -171,7 +172,7 @@ func (d *Daemon) transact(ctx context.Context, m *Machine, reason string, o tune
 	if o.Selection != nil {
 		names = strings.Join(o.Selection.Names(), " ") + ": "
 	}
-	d.log.say(LevelInfo, "%s: %stransaction %d %s, %d values written in %s", reason, names, res.Tx, res.Result, res.Plan.Writes(), time.Since(began).Round(time.Millisecond))
+	d.log.say(LevelInfo, "%s: %stransaction %d %s, %s written in %s", reason, names, res.Tx, res.Result, internaltext.Count(res.Plan.Writes(), "value"), time.Since(began).Round(time.Millisecond))
 	return nil
 }
 

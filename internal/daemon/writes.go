@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // writers records which other programs wrote values in force. The daemon only reports them.
@@ -151,7 +152,7 @@ func (w *writers) complain(log *messages, paths []string, failed map[string]erro
 		}
 	}
 	if n > 0 {
-		log.say(LevelInfo, "cannot watch writers of %d of %d files; first error: %v", n, len(paths), first)
+		log.say(LevelInfo, "cannot watch writers of %d of %s; first error: %v", n, internaltext.Count(len(paths), "file"), first)
 	}
 }
 

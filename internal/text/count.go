@@ -7,7 +7,7 @@ import (
 )
 
 // Count returns "1 node" or "3,000 nodes". A noun that ends in s gets es.
-func Count[N ~int | ~int64](n N, noun string) string {
+func Count[N ~int | ~int64 | ~uint64](n N, noun string) string {
 	switch {
 	case n == 1:
 		return "1 " + noun

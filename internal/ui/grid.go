@@ -6,6 +6,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Column is a column of a Grid. By default its cells are never cut: names, values, ids and
@@ -52,6 +54,11 @@ func (g *Grid) Heads() []string {
 		heads[i] = c.Head
 	}
 	return heads
+}
+
+// Row appends a row of two cells: a name, and a text with its numbers written for people.
+func (g *Grid) Row(name, format string, args ...any) {
+	g.Rows = append(g.Rows, []string{name, internaltext.Sprintf(format, args...)})
 }
 
 // Write prints the grid in the screen's format.

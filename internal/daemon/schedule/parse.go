@@ -187,7 +187,7 @@ func parseSpans(text string, low, high int) ([]span, error) {
 func number(text string, low, high int) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || int(n) < low || int(n) > high {
-		return 0, fmt.Errorf("%q: want a number from %d to %d", text, low, high)
+		return 0, internaltext.Errorf("%q: want a number from %d to %d", text, low, high)
 	}
 	return int(n), nil
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Error codes (JSON-RPC 2.0, section 5.1). The last one is from the range reserved for servers.
@@ -182,7 +183,7 @@ func arguments(m daemon.Method, params json.RawMessage) ([]any, error) {
 		return nil, errNotStructured
 	}
 	if len(given) != len(m.In) {
-		return nil, fmt.Errorf("%s takes %d arguments, not %d", m.Name, len(m.In), len(given))
+		return nil, text.Errorf("%s takes %s, not %d", m.Name, text.Count(len(m.In), "argument"), len(given))
 	}
 	args := make([]any, len(given))
 	for i, in := range m.In {

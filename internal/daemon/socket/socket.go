@@ -24,6 +24,7 @@ import (
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Options are the options of a server, with the key of tuned-main.conf in parentheses.
@@ -221,7 +222,7 @@ func (s *Server) answer(ctx context.Context, conn *net.UnixConn) {
 		case len(data) == 0:
 			return
 		case len(data) > maxRequest:
-			out = failure(nil, codeParse, "Parse error", fmt.Sprintf("longer than %d bytes", maxRequest))
+			out = failure(nil, codeParse, "Parse error", text.Sprintf("longer than %d bytes", maxRequest))
 		default:
 			out = s.handle(tune.ByCaller(ctx, host.CallerOf(peer.pid, peer.uid, "socket")), data)
 		}

@@ -2,11 +2,11 @@ package findings
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -32,7 +32,7 @@ func (g group) fixLines() []fixLine {
 	if n := len(g.Changes); n > 0 {
 		more := ""
 		if n > shown {
-			more = fmt.Sprintf(" and %d more", n-shown)
+			more = internaltext.Sprintf(" and %d more", n-shown)
 		}
 		out[0].after += " (" + strings.Join(g.Changes[:min(shown, n)], ", ") + more + ")"
 	}
@@ -58,7 +58,7 @@ func (i item) Name() string {
 	all := append([]string{i.Instance}, i.more...)
 	name := strings.Join(all[:min(shown, len(all))], ", ")
 	if n := len(all) - shown; n > 0 {
-		name += fmt.Sprintf(" and %d more", n)
+		name += internaltext.Sprintf(" and %d more", n)
 	}
 	return name
 }
@@ -135,7 +135,7 @@ func (g group) line() string {
 		text += ": " + says
 	}
 	if n := len(items) - 1; n > 0 {
-		text += fmt.Sprintf("; and %d more", n)
+		text += internaltext.Sprintf("; and %d more", n)
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -86,7 +87,7 @@ func (e *manualStep) head() string {
 	if n := len(e.instances); n > 0 && len(e.ids) == 1 {
 		more := ""
 		if n > shown {
-			more = fmt.Sprintf(" and %d more", n-shown)
+			more = text.Sprintf(" and %d more", n-shown)
 		}
 		head += " (" + strings.Join(e.instances[:min(shown, n)], ", ") + more + ")"
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -16,12 +17,12 @@ func (a *Audit) Gate(failOn string) error {
 	var found []string
 	for _, s := range order[:slices.Index(order, rule.State(failOn))+1] {
 		if rules, items := a.Counted(s); rules > 0 {
-			text := fmt.Sprintf("%d rules are %s", rules, s)
+			text := fmt.Sprintf("%s are %s", internaltext.Count(rules, "rule"), s)
 			if rules == 1 {
 				text = fmt.Sprintf("1 rule is %s", s)
 			}
 			if items > rules {
-				text += fmt.Sprintf(" (%d items)", items)
+				text += internaltext.Sprintf(" (%d items)", items)
 			}
 			found = append(found, text)
 		}

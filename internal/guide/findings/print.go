@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -184,7 +185,7 @@ func (w *writer) group(g group) {
 			w.part("here", i.full())
 		}
 		if more := len(items) - shown; more > 0 {
-			w.part("", fmt.Sprintf("and %d more (%s)", more, w.audit.explained(g.ID)))
+			w.part("", internaltext.Sprintf("and %d more (%s)", more, w.audit.explained(g.ID)))
 		}
 	}
 	if g.State != rule.Unknown {

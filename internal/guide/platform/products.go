@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Product returns the source of one product. On a machine with several instances, "NAME.*.OPTION"
@@ -109,7 +110,7 @@ func (p *products) Answer(input string) fact.Answer {
 		for _, i := range p.all {
 			names = append(names, i.Name())
 		}
-		return fact.Answer{Unknown: fmt.Sprintf("%d instances of %s (%s), but the rule applies to one", len(p.all), p.product.Name, strings.Join(names, ", "))}
+		return fact.Answer{Unknown: fmt.Sprintf("%s of %s (%s), but the rule applies to one", internaltext.Count(len(p.all), "instance"), p.product.Name, strings.Join(names, ", "))}
 	}
 	return p.one(p.all[0], rest)
 }

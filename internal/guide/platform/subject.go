@@ -4,7 +4,6 @@ package platform
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -141,7 +141,7 @@ func (s *Subject) Log(p string, each func(line []byte)) (before int64, err error
 // Counted returns the answer for a count in logs. If only the end of a log was read (cut), a count
 // of 0 is unknown, and any other is a lower bound.
 func (s *Subject) Counted(n int, at string, cut ...string) fact.Answer {
-	ends := fmt.Sprintf("in the last %d MiB of %s", s.LogBytes>>20, strings.Join(cut, ", "))
+	ends := internaltext.Sprintf("in the last %d MiB of %s", s.LogBytes>>20, strings.Join(cut, ", "))
 	switch {
 	case len(cut) == 0:
 		return fact.Answer{Value: float64(n), At: at}

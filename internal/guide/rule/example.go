@@ -77,7 +77,7 @@ func (c *Catalogue) wrongGiven(r *Rule, e Example) []error {
 			want := c.typeOf(r.Inputs[i])
 			hint := ""
 			if size, err := unit.ParseSize(fmt.Sprint(v)); want == fact.Number && err == nil {
-				hint = fmt.Sprintf(": %v is %d", v, size)
+				hint = text.Sprintf(": %v is %d", v, size)
 			}
 			problems = append(problems, fmt.Errorf("%s: %s: example %q gives %s: %v, and %s is a %s%s", e.Pos, r.ID, e.Name, name, v, r.Inputs[i].Input, want, hint))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"fettle.dev/fettle/internal/fact"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -93,7 +94,7 @@ func float(v any) float64 {
 // type; nil for any.
 func (c *Catalogue) compileExpr(e *Expr, env map[string]any, as reflect.Type) error {
 	if len(e.Text) > maxExprBytes {
-		return fmt.Errorf("%s: the expression has %d bytes, more than %d: move its values to a table", e.At, len(e.Text), maxExprBytes)
+		return internaltext.Errorf("%s: the expression has %s, more than %d: move its values to a table", e.At, internaltext.Count(len(e.Text), "byte"), maxExprBytes)
 	}
 	e.made = &budget{}
 	options := slices.Concat([]expr.Option{expr.Env(env)}, bounded(e.made), c.functions())

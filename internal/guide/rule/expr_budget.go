@@ -10,6 +10,8 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm/runtime"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // The library limits the elements of lists that an expression creates to a million. It limits
@@ -126,7 +128,7 @@ type budget struct{ bytes, steps int }
 
 func (b *budget) spend(n int) error {
 	if b.bytes += n; b.bytes > maxMadeBytes {
-		return fmt.Errorf("the expression creates more than %d MiB of text: shorten lists, or remove an addition", maxMadeBytes>>20)
+		return internaltext.Errorf("the expression creates more than %d MiB of text: shorten lists, or remove an addition", maxMadeBytes>>20)
 	}
 	return nil
 }
@@ -135,7 +137,7 @@ func (b *budget) spend(n int) error {
 func (b *budget) through(args ...any) (any, error) {
 	if list := reflect.ValueOf(args[0]); list.Kind() == reflect.Slice || list.Kind() == reflect.Map {
 		if b.steps += list.Len(); b.steps > maxSteps {
-			return nil, fmt.Errorf("the expression iterates over more than %d elements: avoid a list within a list", maxSteps)
+			return nil, internaltext.Errorf("the expression iterates over more than %d elements: avoid a list within a list", maxSteps)
 		}
 	}
 	return args[0], nil

@@ -2,9 +2,9 @@ package disk
 
 import (
 	"cmp"
-	"fmt"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Doubt is a reason why a figure may not describe the disk.
@@ -41,7 +41,7 @@ const (
 // doubts returns the doubts about one visit.
 func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 	add := func(kind DoubtKind, format string, args ...any) {
-		out = append(out, Doubt{kind, fmt.Sprintf(format, args...)})
+		out = append(out, Doubt{kind, text.Sprintf(format, args...)})
 	}
 	moved, read := int64(0), int64(0)
 	if v.Read != nil {
@@ -85,7 +85,7 @@ func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
 		add(Contended, "%s during the measurement", by)
 	}
 	if c.Cache == Log && v.Sync.N < enoughSyncs {
-		add(Few, "%d syncs in %.0f s; a 99th percentile needs %d", v.Sync.N, v.Write.RuntimeS, enoughSyncs)
+		add(Few, "%s in %.0f s; a 99th percentile needs %d", text.Count(v.Sync.N, "sync"), v.Write.RuntimeS, enoughSyncs)
 	}
 	if c.Depth > 1 && v.InFlight < really*float64(c.Depth) {
 		add(Shallow, "%.1f requests were in flight instead of %d", v.InFlight, c.Depth)

@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -115,7 +116,7 @@ func result(mode Mode, c Cell, visits []Visit) Result {
 	}
 	r.Doubts = common(visits)
 	if r.Spread > mostSpread {
-		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %d repeats differ by %.0f %% (possible causes: other guests, thin provisioning, first writes)", len(visits), 100*r.Spread)})
+		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %s differ by %.0f %% (possible causes: other guests, thin provisioning, first writes)", text.Count(len(visits), "repeat"), 100*r.Spread)})
 	}
 	return r
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Latency summarizes the latency of requests, in seconds.
@@ -121,7 +123,7 @@ func Read(from io.Reader, each func(Figures)) error {
 		var doc document
 		if err := d.Decode(&doc); err != nil {
 			if limited.N == 0 {
-				err = fmt.Errorf("output larger than %d MiB", largest>>20)
+				err = text.Errorf("output larger than %d MiB", largest>>20)
 			}
 			return fmt.Errorf("invalid output of fio: %w", err)
 		}
@@ -159,7 +161,7 @@ func (s *source) skipNotes() error {
 
 func (d document) figures() (Figures, error) {
 	if len(d.Jobs) != 1 {
-		return Figures{}, fmt.Errorf("invalid output of fio: %d jobs, want one", len(d.Jobs))
+		return Figures{}, fmt.Errorf("invalid output of fio: %s, want one", text.Count(len(d.Jobs), "job"))
 	}
 	j := d.Jobs[0]
 	if j.Error != 0 {

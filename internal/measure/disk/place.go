@@ -14,6 +14,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Place is a directory to measure, with its test files.
@@ -174,7 +175,7 @@ func (p *Place) room(f *os.File, size int64) error {
 		err = f.Truncate(size)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: cannot allocate a file of %d MiB: %w", p.Directory, size>>20, err)
+		return text.Errorf("%s: cannot allocate a file of %d MiB: %w", p.Directory, size>>20, err)
 	}
 	return nil
 }

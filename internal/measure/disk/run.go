@@ -3,9 +3,9 @@ package disk
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Run executes a plan in places that are open. It calls progress before each visit. It deletes the places' files before it
@@ -73,7 +73,7 @@ func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evide
 			}
 			r := result(plan.Mode, c, visits[i][j])
 			if n := len(r.Visits); n < plan.Repeats {
-				r.Doubts = append(r.Doubts, Doubt{Incomplete, fmt.Sprintf("measured only %d of %d times", n, plan.Repeats)})
+				r.Doubts = append(r.Doubts, Doubt{Incomplete, text.Sprintf("measured only %d of %s", n, text.Count(plan.Repeats, "time"))})
 			}
 			results = append(results, r)
 		}

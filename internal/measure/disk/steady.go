@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -116,9 +117,9 @@ func (s Steady) Text() string {
 	case NotTested:
 		return string(s.State)
 	case No:
-		return fmt.Sprintf("no: moves by %.0f %% in %d s, trend %s %%%s", 100*s.Excursion, s.WindowS, unit.SignedPercent(math.Round(100*s.Slope)/100), s.fall())
+		return text.Sprintf("no: moves by %.0f %% in %d s, trend %s %%%s", 100*s.Excursion, s.WindowS, unit.SignedPercent(math.Round(100*s.Slope)/100), s.fall())
 	}
-	return fmt.Sprintf("yes, for %d s%s", s.WindowS, s.fall())
+	return text.Sprintf("yes, for %d s%s", s.WindowS, s.fall())
 }
 
 // fall describes the change since the beginning.

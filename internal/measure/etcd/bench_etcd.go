@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -57,16 +58,14 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 	g.Write(s)
 	fmt.Fprintln(s.Out)
 	g = ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
-	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
-	}
+	row := g.Row
 	row("member", "%s, version %s", b.Member, b.Version)
 	if w := b.Writes; w != nil {
 		p99 := "p99 unknown (needs 1000 writes)"
 		if w.P99S != nil {
 			p99 = fmt.Sprintf("p99 %.2f ms", 1000**w.P99S)
 		}
-		row("writes", "%d of %d bytes, one after the other: median %.2f ms, %s, %.0f a second", w.N, w.ValueBytes, 1000*w.P50S, p99, w.RateS)
+		row("writes", "%d of %s, one after the other: median %.2f ms, %s, %.0f a second", w.N, text.Count(w.ValueBytes, "byte"), 1000*w.P50S, p99, w.RateS)
 	}
 	row("database", "%s, %.0f leader changes since its start", unit.Size(b.SizeBytes).Human(), b.LeaderChanges)
 	if r.ID != "" {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Word is a verdict in one word.
@@ -42,7 +43,7 @@ func judge(what, when string, h stats.Histogram, limit float64) Judgement {
 	j.P50, j.P99 = h.Quantile(0.5), h.Quantile(0.99)
 	switch p := j.P99; {
 	case j.N < stats.MinForP99:
-		j.Text = fmt.Sprintf("p99 %s from only %d observations; %d are needed", p, j.N, stats.MinForP99)
+		j.Text = text.Sprintf("p99 %s from only %s; %d are needed", p, text.Count(j.N, "observation"), stats.MinForP99)
 	case p.High > 0 && p.High <= limit:
 		j.Word, j.Text = Pass, fmt.Sprintf("p99 %s, below %s", p, stats.Milliseconds(limit))
 	case p.Low >= limit:

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"fmt"
 	"math"
 
 	"fettle.dev/fettle/internal/measure/prove"
@@ -51,11 +50,11 @@ func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 	}
 	var blocks int
 	if s.Phase == prove.Placebo {
-		words = fmt.Sprintf("placebo, block %d of %d", s.Block+1, d.Placebo)
+		words = text.Sprintf("placebo, block %d of %d", s.Block+1, d.Placebo)
 		blocks = d.Placebo - s.Block + all
 	} else {
 		all = max(all, s.Block+1)
-		words = fmt.Sprintf("block %d of %s %d", s.Block+1, of, all)
+		words = text.Sprintf("block %d of %s %d", s.Block+1, of, all)
 		blocks = all - s.Block
 	}
 	return words, max(1, int(float64(blocks)*c.Visits())-s.Place)

@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -76,7 +77,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		case errors.As(err, &incomplete), errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 			return r, err
 		case err != nil:
-			p.LeaveOut(pool.Pages, fmt.Sprintf("cannot reserve %d pages of this size: free memory is fragmented, or another program takes it (%s)", pool.To-pool.From, err))
+			p.LeaveOut(pool.Pages, fmt.Sprintf("cannot reserve %s of this size: free memory is fragmented, or another program takes it (%s)", text.Count(pool.To-pool.From, "page"), err))
 		}
 	}
 	return r, nil

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -122,7 +123,7 @@ func (p *Experiment) resumeEnded(name string) error {
 	}
 	o.Blocks = cmp.Or(more.Blocks, o.Blocks)
 	if o.Blocks <= len(e.Blocks) {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s already has %d blocks; --blocks must be larger", r.ID, len(e.Blocks)))
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s already has %s; --blocks must be larger", r.ID, text.Count(len(e.Blocks), "block")))
 	}
 	p.o, p.visits = o, e.Visits
 	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Blocks: len(e.Blocks), Verdict: e.Text, Ending: e.Ending})

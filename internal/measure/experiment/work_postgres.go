@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // postgresWork runs pgbench with a number of clients, in a database created for it.
@@ -55,7 +56,7 @@ func (w *postgresWork) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if len(w.plan.Clients) == 0 {
-		return fmt.Errorf("%s has too few free connections for %d clients (max_connections)", w.plan.Server.Name, w.clients)
+		return fmt.Errorf("%s has too few free connections for %s (max_connections)", w.plan.Server.Name, internaltext.Count(w.clients, "client"))
 	}
 	w.say("creating pgbench's tables in a temporary database")
 	if w.database, err = postgres.Create(ctx, w.plan.Server); err != nil {

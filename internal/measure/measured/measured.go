@@ -146,5 +146,5 @@ func days(n int) string {
 	case 1:
 		return "1 day ago"
 	}
-	return fmt.Sprintf("%d days ago", n)
+	return fmt.Sprintf("%s ago", text.Count(n, "day"))
 }

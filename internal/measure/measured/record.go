@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/disk"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // oldest is the maximum age of a benchmark that counts.
@@ -115,7 +116,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 	case age < 0:
 		return "dated in the future: one of the clocks was wrong"
 	case age > oldest:
-		return fmt.Sprintf("older than %d days", int(oldest.Hours()/24))
+		return internaltext.Sprintf("older than %d days", int(oldest.Hours()/24))
 	}
 	kernel, ok := s.Facts().Lookup("kernel.release")
 	if is, _ := kernel.Value.(string); !ok || is == "" || is != r.run.Machine.Kernel {
@@ -130,7 +131,7 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 // changed describes the difference between the devices of two storages, or returns "".
 func changed(was, is fact.Storage) string {
 	if len(was.Layers) != len(is.Layers) {
-		return fmt.Sprintf("%d devices, was %d", len(is.Layers), len(was.Layers))
+		return internaltext.Sprintf("%s, was %d", internaltext.Count(len(is.Layers), "device"), len(was.Layers))
 	}
 	for i, a := range was.Layers {
 		b := is.Layers[i]

@@ -107,10 +107,8 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 	}
 	fmt.Fprintln(s.Out)
 	g = ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
-	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, text.Sprintf(format, args...)})
-	}
-	row("measured", "%d rounds of %s, %d random reads each; CPU time, medians", b.Rounds, unit.Size(b.SizeBytes).Human(), b.Reads)
+	row := g.Row
+	row("measured", "%s of %s, %s each; CPU time, medians", text.Count(b.Rounds, "round"), unit.Size(b.SizeBytes).Human(), text.Count(b.Reads, "random read"))
 	for _, l := range b.Left {
 		row("not measured", "%s: %s", l.Cell, l.Why)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -96,7 +97,7 @@ func Make(f *fact.Facts, a Asked) (*Plan, error) {
 	case p.Reads < 1000 || p.Reads > mostReads:
 		return nil, fmt.Errorf("--reads %d: %w: want 1,000 to %s", p.Reads, ErrAsked, unit.Digits(mostReads))
 	case p.Bytes < 0 || p.Bytes%huge != 0:
-		return nil, fmt.Errorf("--size of %d bytes: %w: want a multiple of 2 MiB", p.Bytes, ErrAsked)
+		return nil, fmt.Errorf("--size of %s: %w: want a multiple of 2 MiB", text.Count(p.Bytes, "byte"), ErrAsked)
 	}
 	p.nodes(f)
 	all := a.Cells

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Visit describes one measurement of a cell, made by one process.
@@ -54,7 +56,7 @@ const (
 func (v Visit) Measure() (Sample, error) {
 	var s Sample
 	if v.Bytes <= 0 || v.Bytes%v.Pages.Page() != 0 {
-		return s, fmt.Errorf("%d bytes: want a multiple of the page size, %d bytes", v.Bytes, v.Pages.Page())
+		return s, fmt.Errorf("%s: want a multiple of the page size, %s", text.Count(v.Bytes, "byte"), text.Count(v.Pages.Page(), "byte"))
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -167,7 +169,7 @@ func (v Visit) mapped() ([]byte, func(), error) {
 		if v.Pages.reserved() && errors.Is(err, unix.ENOMEM) {
 			err = fmt.Errorf("%w: too few free huge pages", err)
 		}
-		return nil, nil, fmt.Errorf("%d bytes in pages of %s: %w", v.Bytes, v.Pages, err)
+		return nil, nil, fmt.Errorf("%s in pages of %s: %w", text.Count(v.Bytes, "byte"), v.Pages, err)
 	}
 	region := all
 	if !v.Pages.reserved() {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -113,7 +114,7 @@ func (l *list) members(word string) (unit.CPUSet, error) {
 	var out []int
 	for _, n := range set.Numbers() {
 		if n >= len(members) {
-			return set, fmt.Errorf("+%d: this process may use %d %ss", n, len(members), l.what)
+			return set, internaltext.Errorf("+%d: this process may use %d %ss", n, len(members), l.what)
 		}
 		out = append(out, members[n])
 	}

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -104,7 +105,7 @@ func Rooms(h *host.Host, before, after map[string]activity.CPUTime) (rooms []Roo
 	}
 	for _, r := range rooms {
 		if len(r.Distances) != len(rooms) {
-			return nil, nil, fmt.Errorf("node %d has %d distances for %d nodes", r.Node, len(r.Distances), len(rooms))
+			return nil, nil, fmt.Errorf("node %d has %s for %s", r.Node, internaltext.Count(len(r.Distances), "distance"), internaltext.Count(len(rooms), "node"))
 		}
 	}
 	return rooms, notes, nil

@@ -73,9 +73,7 @@ func (b *Result) Print(s *ui.Screen, r *evidence.Run) {
 	g.Write(s)
 	fmt.Fprintln(s.Out)
 	g = ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
-	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
-	}
+	row := g.Row
 	kind := "like TPC-B, which write"
 	if b.ReadOnly {
 		kind = "that only read"

@@ -104,7 +104,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 			one, err := p.step(ctx, d, pgbench, c)
 			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
 				r.Cut = &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
-				return r.whole(samples, fmt.Errorf("with %d clients: %w", c, cmp.Or(ctx.Err(), err)))
+				return r.whole(samples, fmt.Errorf("with %s: %w", text.Count(c, "client"), cmp.Or(ctx.Err(), err)))
 			}
 			done++
 			if err != nil {
@@ -125,7 +125,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 		slices.Reverse(order)
 	}
 	if len(order) == 0 {
-		return nil, fmt.Errorf("no step could be measured; the step with %d clients: %s", r.Failed[0].Clients, r.Failed[0].Why)
+		return nil, fmt.Errorf("no step could be measured; the step with %s: %s", text.Count(r.Failed[0].Clients, "client"), r.Failed[0].Why)
 	}
 	return r.whole(samples, nil)
 }
@@ -241,7 +241,7 @@ func latencies(log io.Reader) (out []float64, err error) {
 		// Six columns, or eight with the lag of a schedule and the retries. PostgreSQL 17's
 		// aggregated log has 15; its third column is a sum.
 		if len(f) < 6 || len(f) > 8 {
-			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %d columns, want 6 to 8", n, in.Text(), len(f))
+			return nil, fmt.Errorf("pgbench's log:%d: %.80q has %s, want 6 to 8", n, in.Text(), text.Count(len(f), "column"))
 		}
 		if string(f[2]) == "failed" || string(f[2]) == "skipped" {
 			continue
@@ -295,9 +295,9 @@ func (r *Result) sum(order []int, samples map[int][]sample) error {
 		{Name: "latency by clients", X: clients, Y: evidence.Axis{Name: "latency", Unit: "ms", Scale: evidence.Linear}, Lines: []evidence.Line{p50, p99}},
 	}
 	b := r.Steps[best]
-	r.Text = fmt.Sprintf("%.0f transactions a second with %d clients, p99 %.1f ms", b.TPS, b.Clients, 1000*b.P99S)
+	r.Text = fmt.Sprintf("%.0f transactions a second with %s, p99 %.1f ms", b.TPS, text.Count(b.Clients, "client"), 1000*b.P99S)
 	if b.Spread > noisy {
-		r.Text = fmt.Sprintf("no verdict: the rounds differ by %.0f %% with %d clients", 100*b.Spread, b.Clients)
+		r.Text = fmt.Sprintf("no verdict: the rounds differ by %.0f %% with %s", 100*b.Spread, text.Count(b.Clients, "client"))
 	}
 	if r.InCache != "" {
 		r.Text += ", in memory"
@@ -311,5 +311,5 @@ const noisy = 0.25
 
 // String returns the step and the reason as part of a sentence.
 func (f Failed) String() string {
-	return fmt.Sprintf("%d clients: %s", f.Clients, strings.TrimSpace(f.Why))
+	return fmt.Sprintf("%s: %s", text.Count(f.Clients, "client"), strings.TrimSpace(f.Why))
 }

@@ -134,7 +134,7 @@ func Make(r Room, a Asked) (*Plan, error) {
 		}
 	}
 	if len(p.Clients) == 0 {
-		return nil, fmt.Errorf("the server has %d connections left, too few for %d clients", max(r.Connections, 0), p.Left[0])
+		return nil, fmt.Errorf("the server has %s left, too few for %s", text.Count(max(r.Connections, 0), "connection"), text.Count(p.Left[0], "client"))
 	}
 	return p, nil
 }

@@ -100,7 +100,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, err
 	}
 	if room.Others > 0 && !o.Anyway {
-		return nil, ui.Retry(ui.Refused, fmt.Errorf("%d other clients are connected to %s; a benchmark would slow these clients, and they would distort the benchmark", room.Others, server.Name), "stop these clients; --force measures now, and the result shows a warning", "--force")
+		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s has %s connected; a benchmark would slow other clients, and they would distort the benchmark", server.Name, text.Count(room.Others, "other client")), "stop these clients; --force measures now, and the result shows a warning", "--force")
 	}
 	p, err := Make(room, o.Asked)
 	if errors.Is(err, ErrNoSpace) {

@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/peak"
 	"fettle.dev/fettle/internal/stats"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // builtin are the metrics of every command.
@@ -197,7 +198,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	}
 	for i, p := range c.Metrics {
 		if out.over {
-			return m, fmt.Errorf("the command printed more than %d MiB; reduce its output", most>>20)
+			return m, internaltext.Errorf("the command printed more than %d MiB; reduce its output", most>>20)
 		}
 		value, all, err := p.find(append(out.text, talk.text...))
 		if err != nil {
@@ -246,7 +247,7 @@ func peakOf(started *peak.Started, cmd *exec.Cmd) (int64, error) {
 	// The kernel's count of pages has an error per CPU (percpu_counter), so a value slightly
 	// above the floor is unknown too.
 	if floor := own.Maxrss + own.Maxrss/8; !ok || use.Maxrss <= floor {
-		return 0, fmt.Errorf("cannot measure max-memory below fettle's own memory (%d MiB) on this machine; use /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
+		return 0, internaltext.Errorf("cannot measure max-memory below fettle's own memory (%d MiB) on this machine; use /usr/bin/time -f %%M and --metric 'kib=^(\\d+)$'", floor>>10)
 	}
 	return use.Maxrss * 1024, nil
 }

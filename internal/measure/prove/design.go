@@ -10,6 +10,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Arm is one side of the comparison.
@@ -113,7 +115,7 @@ func (d Design) Check() error {
 	within("--margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
 	within("--placebo", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
 	within("blocks before a verdict", d.Least >= 2, "at least 2")
-	within("--blocks", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, fmt.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
+	within("--blocks", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, text.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
 	within("--warmup-runs", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("--budget", d.BudgetS >= 0, "a time above 0")
 	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "a unit other than s, because less time is better")

@@ -3,10 +3,12 @@ package prove
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -48,9 +50,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 		change = append(change, e.Change.Apply)
 	}
 	g := ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
-	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
-	}
+	row := g.Row
 	if l := e.Design.Live; l != nil {
 		row("work", "running work, measured in windows of %v; the first %v after each switch do not count", seconds(l.WindowS), seconds(l.SettleS))
 	} else {
@@ -58,7 +58,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	}
 	row("change", "%s", strings.Join(change, ", "))
 	if n := len(e.Change.Left); n > 0 {
-		row("not tested", "%d values of the change cannot be in force on this machine", n)
+		row("not tested", "%s of the change cannot be in force on this machine", text.Count(n, "value"))
 	}
 	row("metric", "%s", e.Design.Metric.Name)
 	for _, g := range e.Guards {
@@ -70,7 +70,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	if c := e.Covariate; c != nil {
 		row("covariate", "%s: the metric follows its power %s; own difference of the covariate %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
 	}
-	row("placebo", "%d of %d blocks", len(e.Placebo), e.Design.Placebo)
+	row("placebo", "%d of %s", len(e.Placebo), text.Count(e.Design.Placebo, "block"))
 	row("blocks", "%d of at most %d, %d winsorized", len(e.Blocks), e.Design.Most, e.Limited)
 	if e.NoiseKnown() {
 		row("noise of a block", "%s %%", unit.Digits(100*e.Noise))
@@ -92,7 +92,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 		row("between runs", "%.0f %% of the variance of single measurements", 100**b)
 	}
 	if r.ID != "" {
-		row("evidence", "run %s, seed %d", r.ID, e.Design.Seed)
+		row("evidence", "run %s, seed %s", r.ID, strconv.FormatUint(e.Design.Seed, 10))
 	}
 	return g
 }

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Tuning is a change of settings through the journal. Each Apply is a transaction on trial, which
@@ -84,7 +85,7 @@ func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
 				why = append(why, fmt.Sprintf("%s = %s: %s: %s", s.Setting, s.Want, s.Verdict, s.Why))
 			}
 		}
-		return fmt.Errorf("cannot set %d of %d values: %s", a.Failed()+a.Failing(), len(a.Plan.Steps), strings.Join(why, "; "))
+		return fmt.Errorf("cannot set %d of %s: %s", a.Failed()+a.Failing(), text.Count(len(a.Plan.Steps), "value"), strings.Join(why, "; "))
 	}
 	return nil
 }

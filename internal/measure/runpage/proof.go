@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/ui/page"
 	"fettle.dev/fettle/internal/unit"
@@ -93,7 +94,7 @@ func sentences(e *prove.Evidence) (out []string) {
 	default:
 		out = append(out, fmt.Sprintf("The measurements do not decide whether the change affects %s. This does not mean that there is no effect.", m.Name), sure)
 		if e.More > 0 && e.More < 100_000 {
-			out = append(out, fmt.Sprintf("About %d more %ss may decide it.", e.More, e.Design.Unit()))
+			out = append(out, "About "+text.Count(e.More, "more "+e.Design.Unit())+" may decide it.")
 		}
 	}
 	if e.Error != "" {
@@ -188,7 +189,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 	p.Heading("the runs")
 	p.XY(c)
 	if left := len(e.Visits) - len(all); left > 0 {
-		p.Line(fmt.Sprintf("The record contains %d more runs.", left))
+		p.Line(fmt.Sprintf("The record contains %s.", text.Count(left, "more run")))
 	}
 }
 
@@ -254,6 +255,6 @@ func changes(p *page.Page, e *prove.Evidence) {
 		p.Table(grid(e.Change.Settings, "setting", "A, without", "B, with", "why").Table(""))
 	}
 	if n := len(e.Change.Left); n > 0 {
-		p.Fold(fmt.Sprintf("%d values of the change cannot be in force on this machine and were not tested", n), grid(e.Change.Left, "setting", "value", "why not").Table("Values that were not tested"))
+		p.Fold(fmt.Sprintf("%s of the change cannot be in force on this machine and were not tested", text.Count(n, "value")), grid(e.Change.Left, "setting", "value", "why not").Table("Values that were not tested"))
 	}
 }

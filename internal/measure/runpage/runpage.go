@@ -20,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/ui/page"
 	"fettle.dev/fettle/internal/unit"
@@ -92,7 +93,7 @@ func PrintAll(s *ui.Screen, runs []*evidence.Run) error {
 		return show(s, runs[0])
 	}
 	p := s.Page
-	p.Headline(fmt.Sprintf("%d runs", len(runs)))
+	p.Headline(internaltext.Count(len(runs), "run"))
 	g := ui.Grid{Columns: []ui.Column{{Head: "run"}, {Head: "verdict"}, {Head: "machine"}, {Head: "began"}, {Head: "command", Cut: true}}}
 	for _, r := range runs {
 		g.Rows = append(g.Rows, []string{r.ID, headline(r.Verdict), r.Machine.Name, when(r), r.Command})
@@ -210,7 +211,7 @@ func machine(p *page.Page, r *evidence.Run) {
 		for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
 			settings.Rows = append(settings.Rows, []string{name, m.Settings[name]})
 		}
-		p.Fold(fmt.Sprintf("%d settings of the kernel when it began", len(m.Settings)), settings.Table("Settings of the kernel"))
+		p.Fold(fmt.Sprintf("%s of the kernel when it began", internaltext.Count(len(m.Settings), "setting")), settings.Table("Settings of the kernel"))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/product/accesslog"
 	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -85,7 +86,7 @@ func (c *Config) Format(file string, head []byte) (*logformat.Format, error) {
 		f.Why += ", " + why
 	}
 	if n, all := f.Reads(head); all > 0 {
-		f.Why += fmt.Sprintf("; matches %d of the first %d lines", n, all)
+		f.Why += text.Sprintf("; matches %d of the first %d lines", n, all)
 	}
 	return f, nil
 }

@@ -167,11 +167,11 @@ func check(f *logformat.Format, path string, head []byte) error {
 	n, all := f.Reads(head)
 	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
 		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{fmt.Errorf("the first %d lines do not match --format; the log begins with %.200q", all, first)}),
+		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{text.Errorf("the first %d lines do not match --format; the log begins with %.200q", all, first)}),
 			"leave out --format to detect the format: "+text.CommandLine([]string{"fettle", "logs", path}))
 	}
 	if n < all {
-		f.Why += fmt.Sprintf("; matches %d of the first %d lines", n, all)
+		f.Why += text.Sprintf("; matches %d of the first %d lines", n, all)
 	}
 	return nil
 }

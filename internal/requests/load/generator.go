@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"fettle.dev/fettle/internal/evidence"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -60,7 +61,7 @@ func (c *course) generator(x *Result) {
 		g.CPUPerAnswerS = cpu / float64(answers)
 	}
 	if g.WaitedShare > 0 {
-		g.Texts = append(g.Texts, fmt.Sprintf("%s %% of the requests found all %d connections in use: their latency includes the wait for a connection; raise --max-connections", unit.Digits(100*g.WaitedShare), c.plan.Connections))
+		g.Texts = append(g.Texts, fmt.Sprintf("%s %% of the requests found all %s in use: their latency includes the wait for a connection; raise --max-connections", unit.Digits(100*g.WaitedShare), internaltext.Count(c.plan.Connections, "connection")))
 	}
 	for _, probe := range c.probes {
 		to, err := netip.ParseAddrPort(probe.Address)
@@ -107,9 +108,9 @@ func (c *course) client(one *part) (client Client, limits []string) {
 	}
 	switch {
 	case client.CPUShare > cpuShare:
-		limits = append(limits, fmt.Sprintf("the generator used %.0f %% of its %d processors", 100*client.CPUShare, one.Processors))
+		limits = append(limits, fmt.Sprintf("the generator used %.0f %% of its %s", 100*client.CPUShare, internaltext.Count(one.Processors, "processor")))
 	case client.CPUWanted > cpuShare:
-		limits = append(limits, fmt.Sprintf("the generator always had work but got only %.0f %% of its %d processors: other programs used them", 100*client.CPUShare, one.Processors))
+		limits = append(limits, fmt.Sprintf("the generator always had work but got only %.0f %% of its %s: other programs used them", 100*client.CPUShare, internaltext.Count(one.Processors, "processor")))
 	}
 	if client.LateBeginS > lateBegin {
 		limits = append(limits, fmt.Sprintf("started %s after the others", unit.FormatSeconds(client.LateBeginS)))

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/fleet"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -279,7 +280,7 @@ func (x *Result) verdict(lost []string) (Word, string) {
 		return Warming, fmt.Sprintf("not settled: %s; %s, %s", x.WarmUp.Text, rate, f.summary())
 	}
 	if x.Model == "closed" {
-		return Measured, fmt.Sprintf("%s with %d connections, %s", rate, x.Connections, f.summary())
+		return Measured, fmt.Sprintf("%s with %s, %s", rate, internaltext.Count(x.Connections, "connection"), f.summary())
 	}
 	if len(x.Stages) == 1 {
 		return Held, fmt.Sprintf("%s held: %s", x.Stages[0].Rate, f.summary())
@@ -296,12 +297,12 @@ func (f *Figures) why() string {
 	why, most := "", int64(0)
 	for _, status := range slices.Sorted(maps.Keys(f.Statuses)) {
 		if n := f.Statuses[status]; n > most {
-			why, most = fmt.Sprintf(": status %s %d times", status, n), n
+			why, most = fmt.Sprintf(": status %s %s", status, internaltext.Count(n, "time")), n
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(f.Failures)) {
 		if n := f.Failures[kind].N; n > most {
-			why, most = fmt.Sprintf(": %s %d times", kind, n), n
+			why, most = fmt.Sprintf(": %s %s", kind, internaltext.Count(n, "time")), n
 			if example := f.Failures[kind].Example; example != "" {
 				why += ", as " + example
 			}

@@ -153,7 +153,7 @@ func TestVerdicts(t *testing.T) {
 		"ramp":       {ramp, 0.1, func(at time.Duration) engine.Sample { return answer(5*ms + at/10_000) }, Held, "10/s..100/s held", func(x *Result) bool { return x.WarmUp.State == Unknown }},
 		"nothing": {at(0.01, time.Minute), 0.1, func(time.Duration) engine.Sample {
 			return engine.Sample{Answer: engine.Answer{Failure: engine.Timeout}, End: minute}
-		}, Silent, "timeout 1 times", nil},
+		}, Silent, "timeout 1 time", nil},
 	} {
 		x := judged(t, c.plan, c.plan.Length(), c.cpu, c.each)
 		if h := strings.Join(x.Headline().Lines, "\n"); x.Word != c.word || !strings.Contains(h, c.text) || c.other != nil && !c.other(x) {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -104,7 +106,7 @@ func loadObserved(s *ui.Screen, x *Result) {
 			}
 		}
 		share := func(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
-		g.Rows = append(g.Rows, []string{o.Machine, fmt.Sprintf("%s of %d", share(o.CPUShare), o.CPUs), share(o.BusiestCPUShare), share(o.StolenShare), queue, share(o.MemoryShare), strings.Join(networks, "; ")})
+		g.Rows = append(g.Rows, []string{o.Machine, internaltext.Sprintf("%s of %d", share(o.CPUShare), o.CPUs), share(o.BusiestCPUShare), share(o.StolenShare), queue, share(o.MemoryShare), strings.Join(networks, "; ")})
 	}
 	g.Write(s)
 }
@@ -117,7 +119,7 @@ func loadClients(s *ui.Screen, x *Result) {
 			g.Rows = append(g.Rows, []string{c.Name, "lost", "-", "-", "-", unit.FormatSeconds(c.ClockErrorS)})
 			continue
 		}
-		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), fmt.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
+		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), internaltext.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
 	}
 	g.Write(s)
 }
@@ -132,7 +134,7 @@ func loadStages(s *ui.Screen, x *Result) {
 		l := stage.Latency
 		rate := stage.Rate
 		if rate == "" {
-			rate = fmt.Sprintf("%d connections", x.Connections)
+			rate = internaltext.Count(x.Connections, "connection")
 		}
 		g.Rows = append(g.Rows, []string{rate, unit.Digits(stage.AnswerRate) + "/s", unit.Digits(100*stage.ErrorShare) + " %",
 			unit.FormatSecondsOf(l.N, l.P50S), unit.FormatSecondsOf(l.N, l.P90S), unit.FormatSecondsOf(l.N, l.P99S), unit.FormatSecondsOf(l.N, l.P99_9S), unit.FormatSecondsOf(l.N, l.MaxS)})
@@ -152,16 +154,14 @@ func loadRequests(s *ui.Screen, x *Result) {
 	}
 	g.Write(s)
 	if n := len(all) - mostRequests; n > 0 {
-		s.Say("%d further requests are in the record", n)
+		s.Say("the record has %s", internaltext.Count(n, "further request"))
 	}
 }
 
 // loadFacts returns the facts that no other table has.
 func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	g := &ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
-	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
-	}
+	row := g.Row
 	if x.Cut != nil {
 		row("not whole", "%s", x.Cut)
 	}
@@ -169,7 +169,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 		row("server", "%s at %s", server.Origin, server.Probe)
 	}
 	if t := x.Replay; t != nil {
-		row("replay", "%d requests from %s (%s), %s, times accurate to %s; %s", t.Requests, strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
+		row("replay", "%s from %s (%s), %s, times accurate to %s; %s", internaltext.Count(t.Requests, "request"), strings.Join(t.Logs, ", "), strings.Join(t.Formats, ", "), t.When(), unit.FormatSeconds(t.ResolutionS), t.Left())
 	}
 	for _, o := range x.Observed {
 		text := "run queue from " + o.RunQueueSource
@@ -182,7 +182,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 	if x.Model == "closed" {
 		model = "closed model: each connection waits for its answer, so a stall delays few requests"
 	}
-	row("measured", "%s, %d connections; %s", x.Protocol, x.Connections, model)
+	row("measured", "%s, %s; %s", x.Protocol, internaltext.Count(x.Connections, "connection"), model)
 	if l := x.Whole.Latency; l.N > 0 {
 		row("latency", "mean %s, standard deviation %s, of %d", unit.FormatSeconds(l.MeanS), unit.FormatSeconds(l.SDS), l.N)
 	}
@@ -207,14 +207,14 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 		if t.Resume {
 			how = fmt.Sprintf("%s %% resumed", unit.Digits(100*t.ResumedShare))
 		}
-		row("TLS", "%d handshakes, %s", t.Handshakes, how)
+		row("TLS", "%s, %s", internaltext.Count(t.Handshakes, "handshake"), how)
 	}
-	row("generator", "%.0f %% of %d processors, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, x.Generator.Processors, unit.FormatSecondsMeasured(x.Generator.CPUPerAnswerS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
+	row("generator", "%.0f %% of %s, %s of processor time an answer; p99 of its start delay %s", 100*x.Generator.CPUShare, internaltext.Count(x.Generator.Processors, "processor"), unit.FormatSecondsMeasured(x.Generator.CPUPerAnswerS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
 	for _, text := range x.Generator.Texts {
 		row("note", "%s", text)
 	}
 	if r.ID != "" {
-		row("evidence", "run %s, seed %d", r.ID, x.Seed)
+		row("evidence", "run %s, seed %s", r.ID, strconv.FormatUint(x.Seed, 10))
 	}
 	return g
 }
@@ -223,7 +223,7 @@ func loadFacts(r *evidence.Run, x *Result) *ui.Grid {
 func statusCounts(of map[string]int64) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		out = append(out, fmt.Sprintf("%s: %d", name, of[name]))
+		out = append(out, internaltext.Sprintf("%s: %d", name, of[name]))
 	}
 	return strings.Join(out, ", ")
 }

@@ -7,6 +7,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -266,7 +267,7 @@ func (r *Result) Early() error {
 	}
 	if len(names) == 0 {
 		if x := r.Cut; x != nil && r.RequestsAsked > 0 {
-			return fmt.Errorf("the load ended early: only %d of %d requests were made within --for; raise --for to make all", x.Done, x.Planned)
+			return text.Errorf("the load ended early: only %d of %s were made within --for; raise --for to make all", x.Done, text.Count(x.Planned, "request"))
 		}
 		return nil
 	}

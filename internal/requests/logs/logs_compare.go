@@ -36,7 +36,7 @@ func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	fmt.Fprintln(s.Out)
 	WriteKeyed(s, comparedGroups(c, rows[0]))
 	if n := len(c.Groups) + c.More - rows[0]; n > 0 {
-		sentences(s, fmt.Sprintf("not shown: %s of %d; --top 0 shows all groups, --wide all columns", unit.Thousands(uint64(n)), len(c.Groups)+c.More))
+		sentences(s, text.Sprintf("not shown: %s of %d; --top 0 shows all groups, --wide all columns", unit.Thousands(uint64(n)), len(c.Groups)+c.More))
 	}
 	_, _ = tail.WriteTo(s.Out)
 	for _, n := range notes {
@@ -173,7 +173,7 @@ func comparedLogs(c *Comparison, all bool) ui.Grid {
 	for _, side := range comparedSides(c) {
 		for i, l := range side.Logs {
 			if n := len(side.Logs) - i; i == fewLogs && n > 1 && !all {
-				g.Rows = append(g.Rows, []string{fmt.Sprintf("%s: (%d more: --wide)", side.name, n), "", "", ""})
+				g.Rows = append(g.Rows, []string{text.Sprintf("%s: (%d more: --wide)", side.name, n), "", "", ""})
 				break
 			}
 			n, over := "", ""
@@ -218,7 +218,7 @@ func comparedNotes(c *Comparison) (out []string) {
 		out = append(out, fmt.Sprintf("%s: guessed: %s", strings.Join(guessed[g], " and "), g))
 	}
 	if slices.ContainsFunc(c.Groups, func(x Change) bool { return x.Ratio != nil && x.Low == nil }) {
-		out = append(out, fmt.Sprintf("cannot tell: the logs are too short; fewer than %d of %d slices of time have requests", leastSlices, sliceCount))
+		out = append(out, text.Sprintf("cannot tell: the logs are too short; fewer than %d of %s of time have requests", leastSlices, text.Count(sliceCount, "slice")))
 	}
 	return append(out, "95 % confidence intervals, each by itself: expect 1 false alarm in 20 groups that did not change")
 }

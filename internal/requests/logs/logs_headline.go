@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -174,7 +175,7 @@ func readAs(read []LogRead) string {
 	case n > 1 && n <= 3:
 		out = "formats: " + strings.Join(all, "; ")
 	case n > 3:
-		out = fmt.Sprintf("%d formats", n)
+		out = text.Count(n, "format")
 	}
 	if len(guessed) > 0 {
 		out += " (guessed: " + strings.Join(guessed, "; ") + ")"

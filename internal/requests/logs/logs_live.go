@@ -15,7 +15,7 @@ import (
 // requests, and as many groups as fit.
 func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 	var b bytes.Buffer
-	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(fmt.Sprintf(format, args...))) }
+	say := func(format string, args ...any) { fmt.Fprintln(&b, ui.Printable(text.Sprintf(format, args...))) }
 	say("following %s for %s; stop with Ctrl-C to print the report", followedLogs(r), unit.FormatSeconds(followed.Round(time.Second).Seconds()))
 	for _, l := range r.Headline.Lines {
 		if text := []rune(l); width > 0 && len(text) > width {
@@ -52,7 +52,7 @@ func LiveScreen(r *Report, followed time.Duration, width, height int) string {
 		}
 		g := grouping(r, &r.By[i], shown)
 		if more := r.By[i].Groups - len(g.Rows); more > 0 && rows > 1 {
-			g.Rows = append(g.Rows, append([]string{fmt.Sprintf("(%d more)", more)}, make([]string, len(g.Columns)-1)...))
+			g.Rows = append(g.Rows, append([]string{text.Sprintf("(%d more)", more)}, make([]string, len(g.Columns)-1)...))
 		}
 		fmt.Fprintln(&b)
 		WriteKeyed(&ui.Screen{Out: &b, Format: ui.Table, Width: width}, g)
@@ -78,5 +78,5 @@ func followedLogs(r *Report) string {
 	if len(r.Logs) == 1 {
 		return r.Logs[0].Path
 	}
-	return fmt.Sprintf("%d logs", len(r.Logs))
+	return text.Count(len(r.Logs), "log")
 }

@@ -270,7 +270,7 @@ func (c *columns) errors(p *page.Page) {
 			s = &slot{}
 		}
 		parts[0].Of, parts[1].Of = append(parts[0].Of, float64(s.classes[5])), append(parts[1].Of, float64(s.classes[4]))
-		titles = append(titles, fmt.Sprintf("%s: %d with 5xx, %d with 4xx, of %s", c.at(i), s.classes[5], s.classes[4], text.CountPlural(s.requests(), "request", "requests")))
+		titles = append(titles, text.Sprintf("%s: %d with 5xx, %d with 4xx, of %s", c.at(i), s.classes[5], s.classes[4], text.CountPlural(s.requests(), "request", "requests")))
 		if s.classes[4]+s.classes[5] > 0 {
 			values.Rows = append(values.Rows, []string{c.at(i), unit.Thousands(s.requests()), unit.Thousands(s.classes[5]), unit.Thousands(s.classes[4])})
 		}

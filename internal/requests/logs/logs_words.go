@@ -62,14 +62,14 @@ func Times(r *Report) []string {
 		}
 	}
 	if n := len(each) - mostTimes; n > 0 {
-		each = append(each[:mostTimes], fmt.Sprintf("and %d more", n))
+		each = append(each[:mostTimes], text.Sprintf("and %d more", n))
 	}
 	return []string{"the logs cover different periods: " + strings.Join(each, ", ") + "; rates refer to the whole period"}
 }
 
 // notes lists unread data and reasons to doubt the figures. examples limits the printed examples.
 func notes(r *Report, examples int) (out []string) {
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { out = append(out, text.Sprintf(format, args...)) }
 	if n := r.Unread.Lines; n > 0 {
 		list := r.Unread.Examples[:min(len(r.Unread.Examples), examples)]
 		end := ""

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/text"
 )
 
 // partSchema identifies a part: a saved result that can be merged with others.
@@ -133,7 +134,7 @@ func bounded(in *bufio.Reader, n int) (line []byte, err error) {
 			return line, err
 		}
 		if len(line) > n {
-			return nil, fmt.Errorf("the first line of the part is longer than %d bytes", n)
+			return nil, text.Errorf("the first line of the part is longer than %d bytes", n)
 		}
 	}
 }

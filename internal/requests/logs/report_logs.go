@@ -251,7 +251,7 @@ func printLogs(s *ui.Screen, read []LogRead) {
 	same := !slices.ContainsFunc(read, different) // the headline has the format of equal logs
 	g := ui.Grid{Columns: []ui.Column{{Head: "log"}, {Head: "format", Cut: true, Wide: same}, {Head: "why", Cut: true}}, Rows: logRows(read)}
 	if n := len(g.Rows) - fewLogs; n > 1 && !s.Wide {
-		g.Rows = append(g.Rows[:fewLogs], []string{fmt.Sprintf("(%d more: --wide)", n)})
+		g.Rows = append(g.Rows[:fewLogs], []string{text.Sprintf("(%d more: --wide)", n)})
 	}
 	g.Write(s)
 }

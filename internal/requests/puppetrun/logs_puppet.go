@@ -180,7 +180,7 @@ func ofServer(h *ui.Headline, x *Server) string {
 
 // puppetNotes lists unread data and what limits the figures.
 func puppetNotes(r *Runs) (out []string) {
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { out = append(out, text.Sprintf(format, args...)) }
 	if n := r.Unread.Files; n > 0 {
 		say("%s could not be read", text.CountPlural(uint64(n), "file", "files"))
 		for _, e := range r.Unread.Examples {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Report is an agent's report of one run (Puppet::Transaction::Report, formats 2 to 12 of
@@ -69,7 +71,7 @@ var ErrNoReport = errors.New("not a report of a Puppet agent: no host or no time
 // objects, and resolves aliases without copying.
 func Parse(text []byte) (*Report, error) {
 	if weight(text) > mostWeight {
-		return nil, fmt.Errorf("more than about %d values", mostWeight/2)
+		return nil, internaltext.Errorf("more than about %d values", mostWeight/2)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Served holds the nodes' requests in a server's log.
@@ -54,7 +55,7 @@ func ReadServed(ctx context.Context, set *source.Set, formats []*logformat.Forma
 	}
 	err := set.Read(ctx, workers, func(w int, b *source.Block) {
 		if parts[w].block(b); parts[w].most < 0 {
-			stop(fmt.Errorf("more than about %d requests for catalogs; read fewer logs at a time", mostServed))
+			stop(text.Errorf("more than about %d requests for catalogs; read fewer logs at a time", mostServed))
 		}
 	})
 	if cause := context.Cause(ctx); cause != nil {

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/conf"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // directories are searched for documents: the audited directory, and those that
@@ -133,12 +134,12 @@ func (r *reader) directory(dir string) {
 // file reads the documents of a file.
 func (r *reader) file(name string) {
 	if r.files++; r.files > maxFiles {
-		r.problem = fmt.Sprintf("more than %d files: the rest was not read", maxFiles)
+		r.problem = internaltext.Sprintf("more than %d files: the rest was not read", maxFiles)
 		return
 	}
 	st, err := r.host.Files.Stat(name)
 	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxBytes || r.bytes+st.Size() > maxAll) {
-		r.problem = fmt.Sprintf("%s not read: not a file, larger than %d bytes, or one of too many files", name, maxBytes)
+		r.problem = internaltext.Sprintf("%s not read: not a file, larger than %d bytes, or one of too many files", name, maxBytes)
 		return
 	}
 	text, err := r.host.Files.ReadFile(name)
@@ -189,7 +190,7 @@ func parse(name, text string) (docs []document, err error) {
 		}
 	}
 	if len(docs) >= maxDocuments {
-		return docs, fmt.Errorf("%s: more than %d documents: the rest was not read", name, maxDocuments)
+		return docs, internaltext.Errorf("%s: more than %d documents: the rest was not read", name, maxDocuments)
 	}
 	return docs, nil
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/fact"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Default networks of an installation (table openshift-networks; a test compares them), and
@@ -279,7 +280,7 @@ func (t *told) parts(all []network) {
 		bits := n.prefix.Addr().BitLen()
 		if n.host < n.prefix.Bits() || n.host > bits {
 			for _, input := range []string{"host_prefix", "nodes_max", "addresses_per_node"} {
-				t.unclear(input, n.hostAt, fmt.Errorf("want a host prefix from %d to %d", n.prefix.Bits(), bits))
+				t.unclear(input, n.hostAt, internaltext.Errorf("want a host prefix from %d to %d", n.prefix.Bits(), bits))
 			}
 			return
 		}

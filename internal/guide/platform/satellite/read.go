@@ -10,6 +10,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // file is a file's content, or the reason why it is unknown. If both are empty, the file does not
@@ -33,7 +34,7 @@ func (s *satellite) read(p string) file {
 	text, err := s.host.Files.ReadFile(p)
 	switch {
 	case err == nil && len(text) > maxFile:
-		f.unknown = fmt.Sprintf("%s is larger than %d MiB", p, maxFile>>20)
+		f.unknown = internaltext.Sprintf("%s is larger than %d MiB", p, maxFile>>20)
 	case err == nil:
 		f.text, f.exists = string(text), true
 	default:

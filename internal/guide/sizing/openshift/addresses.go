@@ -45,10 +45,10 @@ func (p *plan) addresses() error {
 	// cannot grow.
 	wanted := p.userPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
-	why := text.Sprintf("%d pods of users, up to %d of the system and %d addresses for the node itself", p.userPods, p.systemPods, reserved)
+	why := text.Sprintf("%s of users, up to %d of the system and %d addresses for the node itself", text.Count(p.userPods, "pod"), p.systemPods, reserved)
 	if p.userPods == p.maxPods {
 		// The source's own example (9.1): 500 user pods need a /22.
-		why = text.Sprintf("%d pods, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", p.maxPods, p.systemPods, reserved)
+		why = text.Sprintf("%s, up to %d of the system in addition if all of those are of users, and %d addresses for the node itself", text.Count(p.maxPods, "pod"), p.systemPods, reserved)
 	}
 	if p.maxPods > p.podsPerNode {
 		why += text.Sprintf("; today's nodes take %d, and a node with more cores may be added", p.podsPerNode)
@@ -64,7 +64,7 @@ func (p *plan) addresses() error {
 		return err
 	}
 	most, each := subnets(p.w.ClusterCIDR, p.hostPrefix, reserved)
-	p.Add(sizing.Value{Group: "network", Name: "cluster_cidr", Value: p.w.ClusterCIDR.String(), Why: text.Sprintf("%d nodes; it cannot be changed after the installation", p.nodes), Sources: sources})
+	p.Add(sizing.Value{Group: "network", Name: "cluster_cidr", Value: p.w.ClusterCIDR.String(), Why: text.Sprintf("%s; it cannot be changed after the installation", text.Count(p.nodes, "node")), Sources: sources})
 	p.Add(sizing.Value{Group: "network", Name: "host_prefix", Value: p.hostPrefix, Why: why, Sources: node.Sources})
 	p.Add(sizing.Value{Group: "network", Name: "nodes_max", Value: most, Unit: "nodes", Why: text.Sprintf("2^(%d - %d) parts of the cluster network", p.hostPrefix, p.w.ClusterCIDR.Bits())})
 	p.Add(sizing.Value{Group: "network", Name: "addresses_per_node", Value: each, Unit: "addresses", Why: text.Sprintf("2^(32 - %d) - %d", p.hostPrefix, reserved)})
@@ -111,7 +111,7 @@ func (p *plan) clusterNetwork(reserved int) ([]rule.Source, error) {
 			return e.Sources, nil
 		}
 	}
-	return nil, sizing.Bad("cluster-cidr", "none of the networks %s has parts for %d nodes with host prefix %d; set a larger network, or fewer pods per node", strings.Join(known, ", "), p.nodes, p.hostPrefix)
+	return nil, sizing.Bad("cluster-cidr", "none of the networks %s has parts for %s with host prefix %d; set a larger network, or fewer pods per node", strings.Join(known, ", "), text.Count(p.nodes, "node"), p.hostPrefix)
 }
 
 // namedNet is a network of the cluster; input is the option that sets it, or "".

@@ -74,7 +74,7 @@ func (p *plan) readApps() error {
 		p.pods = a.pods
 	}
 	if p.pods < a.pods {
-		return sizing.Instead("pods", a.pods, "%d is less than the %d pods of the table of applications", p.pods, a.pods)
+		return sizing.Instead("pods", a.pods, "%d is less than the %s of the table of applications", p.pods, text.Count(a.pods, "pod"))
 	}
 	source := inSection(p.Newest("openshift-node-types"), "9.4")
 	p.Add(sizing.Value{Group: "applications", Name: "pods", Value: a.pods, Unit: "pods", Why: "the sum of the quantities", Sources: source})
@@ -141,7 +141,7 @@ func (p *plan) appNodes() ([]need, error) {
 	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: text.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
 	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%s GiB, less what the node reserves%s", unit.Digits(p.w.nodeGiB()), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
-		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %d cores and %s GiB has no room for pods", p.w.NodeCores, unit.Digits(p.w.nodeGiB()))
+		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %s and %s GiB has no room for pods", text.Count(p.w.NodeCores, "core"), unit.Digits(p.w.nodeGiB()))
 	}
 	if p.apps == nil {
 		return nil, nil

@@ -76,7 +76,7 @@ func parseApps(text string) ([]application, error) {
 		return nil, wrong(root, "want a list of applications, such as - {name: web, quantity: 100, cpu: 500m, memory: 1G}")
 	}
 	if n := len(root.Content); n == 0 || n > maxApps {
-		return nil, wrong(root, "%d applications: want 1 to %d", n, maxApps)
+		return nil, wrong(root, "%s: want 1 to %d", internaltext.Count(n, "application"), maxApps)
 	}
 	var out []application
 	for _, n := range root.Content {

@@ -37,7 +37,7 @@ func (p *plan) ingress() error {
 		// The rate of the network device of the router's node.
 		pages := p.w.Rate * 1e9 / 8 / float64(p.w.PageSize)
 		bound := "its requests"
-		p.Add(sizing.Value{Group: "routers", Name: "pages_of_link", Value: math.Floor(pages), Unit: "1/s", Why: text.Sprintf("%s Gbit/s in pages of %d bytes, without headers", unit.Digits(p.w.Rate), uint64(p.w.PageSize)), Sources: bounds.Sources})
+		p.Add(sizing.Value{Group: "routers", Name: "pages_of_link", Value: math.Floor(pages), Unit: "1/s", Why: text.Sprintf("%s Gbit/s in pages of %s, without headers", unit.Digits(p.w.Rate), text.Count(uint64(p.w.PageSize), "byte")), Sources: bounds.Sources})
 		if pages < each {
 			each, bound = pages, "the network device"
 			p.Note("the network device of a router's node is full before the router is: %.0f pages/s", math.Floor(pages))
@@ -63,9 +63,9 @@ func (p *plan) ingress() error {
 	shard, reason := false, "one set of routers suffices"
 	switch maximum := p.maximum("routes"); {
 	case p.routers > p.infra:
-		shard, reason = true, text.Sprintf("%d routers on %d infrastructure nodes: shards have nodes of their own", p.routers, p.infra)
+		shard, reason = true, text.Sprintf("%s on %s: shards have nodes of their own", text.Count(p.routers, "router"), text.Count(p.infra, "infrastructure node"))
 	case maximum > 0 && float64(routes) > maximum:
-		shard, reason = true, text.Sprintf("%d routes, and two routers were tested with %s", routes, unit.Digits(maximum))
+		shard, reason = true, text.Sprintf("%s, and two routers were tested with %s", text.Count(routes, "route"), unit.Digits(maximum))
 	}
 	p.Add(sizing.Value{Group: "routers", Name: "shard", Value: shard, Why: reason, Sources: bounds.Sources})
 	if p.routers > leastRouters || shard {

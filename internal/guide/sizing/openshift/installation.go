@@ -44,12 +44,12 @@ func (p *plan) installation() error {
 	batch, least := int(node.Number("scale_up_max", "value")), int(node.Number("scale_up_min", "value"))
 	releases := p.Newest("openshift-releases")
 	first := min(p.workers, batch)
-	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %d cores, %s GiB.", p.Version, p.w.NodeCores, unit.Digits(p.w.nodeGiB()))
+	comment := fmt.Sprintf("For OpenShift %s. To be added: platform, pullSecret, sshKey.\nEach worker: %s, %s GiB.", p.Version, internaltext.Count(p.w.NodeCores, "core"), unit.Digits(p.w.nodeGiB()))
 	if cores, ram := p.Value("control plane", "cores"), p.Value("control plane", "ram"); cores != nil && ram != nil {
 		comment += fmt.Sprintf("\nEach node of the control plane: %v cores, %v GiB; not to be changed later.", cores.Value, ram.Value)
 	}
 	if first < p.workers {
-		comment += fmt.Sprintf("\n%d workers at first: the machine sets add the others, %d to %d at once.", first, least, batch)
+		comment += internaltext.Sprintf("\n%d workers at first: the machine sets add the others, %d to %d at once.", first, least, batch)
 	}
 	text := sizing.Manifest("install-config.yaml", comment, map[string]any{
 		"BaseDomain": p.w.BaseDomain, "Name": p.w.ClusterName, "ControlPlane": controlPlane, "Workers": first,
@@ -61,9 +61,9 @@ func (p *plan) installation() error {
 	if p.w.given("mtu") || p.w.IPsec {
 		install = append(install, p.networkFile())
 	}
-	add := fmt.Sprintf("Add %d machines (%d of them infrastructure)", p.workers-first+p.infra, p.infra)
+	add := internaltext.Sprintf("Add %s (%d of them infrastructure)", internaltext.Count(p.workers-first+p.infra, "machine"), p.infra)
 	if p.workers-first+p.infra > least {
-		add += fmt.Sprintf(", %d to %d at once, in all zones", least, batch)
+		add += internaltext.Sprintf(", %d to %d at once, in all zones", least, batch)
 	}
 	install = append(install,
 		sizing.Step{Do: "Install the cluster (networks, MTU and control plane cannot change later)", Command: "openshift-install create cluster", Check: "oc get clusteroperators: each is Available and none Degraded"},
@@ -71,8 +71,8 @@ func (p *plan) installation() error {
 			Do: add, Command: "oc scale -n openshift-machine-api --replicas=N machineset/NAME",
 			Check: "oc get nodes: each is Ready before the next are added",
 		},
-		sizing.Step{Do: internaltext.Sprintf("Label the %d infrastructure nodes", p.infra), Command: `oc label node NODE node-role.kubernetes.io/infra=`},
-		sizing.Step{Do: internaltext.Sprintf("For OpenShift Container Storage: add %d nodes with NVMe drives, label them", p.storageNodes), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
+		sizing.Step{Do: internaltext.Sprintf("Label the %s", internaltext.Count(p.infra, "infrastructure node")), Command: `oc label node NODE node-role.kubernetes.io/infra=`},
+		sizing.Step{Do: internaltext.Sprintf("For OpenShift Container Storage: add %s with NVMe drives, label them", internaltext.Count(p.storageNodes, "node")), Command: `oc label node NODE cluster.ocs.openshift.io/openshift-storage=`, Check: "oc get storageclass names its classes"},
 		sizing.Step{Do: "Enable the replacement of broken machines", Command: "oc apply -f healthcheck.yml", Check: "oc get machinehealthcheck -n openshift-machine-api"},
 	)
 	p.Steps = append(install, p.Steps...)

@@ -35,7 +35,7 @@ func (p *plan) kubelets() error {
 			value = int(v.standard)
 			why += ": the default, which suits a node with few pods"
 			if float64(p.podsPerNode) > e.Number("max_pods", "value") {
-				why += fmt.Sprintf(", not %d: the documentation raises it if CPU and memory are free, without a number", p.podsPerNode)
+				why += text.Sprintf(", not %d: the documentation raises it if CPU and memory are free, without a number", p.podsPerNode)
 			}
 		}
 		p.Add(sizing.Value{Group: "kubelet", Name: v.name, Value: value, Why: why, Sources: e.Sources})
@@ -66,7 +66,7 @@ func (p *plan) kubelets() error {
 		return err
 	}
 	rounds := float64(sizing.Ceil(float64(p.workers), float64(p.w.MaxUnavailable)))
-	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: fmt.Sprintf("%s, %d at a time, %s to %s s each, as three take 10 to 15 minutes", text.Count(p.workers, "worker"), p.w.MaxUnavailable, unit.Digits(low), unit.Digits(high)), Sources: e.Sources,
+	p.Add(sizing.Value{Group: "kubelet", Name: "roll_out", Value: rounds * high, Unit: "s", Why: text.Sprintf("%s, %d at a time, %s to %s s each, as three take 10 to 15 minutes", text.Count(p.workers, "worker"), p.w.MaxUnavailable, unit.Digits(low), unit.Digits(high)), Sources: e.Sources,
 		Also: []sizing.Figure{{Value: rounds * low, Unit: "s", What: "at least"}}})
 	type setting struct {
 		Key   string
@@ -112,13 +112,13 @@ func (p *plan) away() error {
 	n := p.w.MaxUnavailable
 	switch {
 	case n > p.workers:
-		return sizing.Instead("max-unavailable", 1, "%d is more than the %d workers; %s", n, p.workers, reason)
+		return sizing.Instead("max-unavailable", 1, "%d is more than the %s; %s", n, text.Count(p.workers, "worker"), reason)
 	case n == p.workers && n > 1:
-		return sizing.Instead("max-unavailable", 1, "%d would take all of the %d workers: every application would stop at once; %s. 1 changes the workers one by one", n, p.workers, reason)
+		return sizing.Instead("max-unavailable", 1, "%d would take all of the %s: every application would stop at once; %s. 1 changes the workers one by one", n, text.Count(p.workers, "worker"), reason)
 	case n == p.workers:
 		p.Note("the only worker is restarted: everything on it stops meanwhile")
 	case n > 1:
-		p.Note("%d of %d workers are away at once while the kubelets are changed; %s", n, p.workers, reason)
+		p.Note("%d of %s are away at once while the kubelets are changed; %s", n, text.Count(p.workers, "worker"), reason)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (p *plan) healthCheck() error {
 	if allowed >= p.workers {
 		return sizing.Instead("max-unhealthy", e.Text("max_unhealthy", "value"), "%s of %s does not limit anything: all machines would be deleted if the network failed (O14)", limit, text.Count(p.workers, "worker"))
 	}
-	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: fmt.Sprintf("%s of %d, rounded down: if more fail at once, none is replaced, because the cause is elsewhere", limit, p.workers), Sources: e.Sources})
+	p.Add(sizing.Value{Group: "health check", Name: "max_unhealthy", Value: allowed, Unit: "machines", Why: text.Sprintf("%s of %d, rounded down: if more fail at once, none is replaced, because the cause is elsewhere", limit, p.workers), Sources: e.Sources})
 	if allowed == 0 {
 		p.Note("with %s of %s the health check never replaces a machine", limit, text.Count(p.workers, "worker"))
 	}
@@ -185,7 +185,7 @@ func (p *plan) hugePages() error {
 	}
 	p.Add(sizing.Value{Group: "huge pages", Name: "pages", Value: pages.Pages, Unit: "pages", Why: fmt.Sprintf("%s in pages of %s, on each node that has huge pages", sizing.Amount(uint64(p.w.HugePages), "bytes"), sizing.Amount(uint64(pages.Page), "bytes")), Sources: pages.Sources})
 	if p.w.NUMANodes > 1 {
-		p.Add(sizing.Value{Group: "huge pages", Name: "pages_per_numa_node", Value: pages.Each[0], Unit: "pages", Why: fmt.Sprintf("over %d NUMA nodes", p.w.NUMANodes)})
+		p.Add(sizing.Value{Group: "huge pages", Name: "pages_per_numa_node", Value: pages.Each[0], Unit: "pages", Why: text.Sprintf("over %d NUMA nodes", p.w.NUMANodes)})
 	}
 	p.Spend("memory of a node with huge pages", "MiB", sizing.Round(float64(p.w.NodeRAM)/(1<<20)), sizing.Part{Name: "huge pages", Amount: float64(pages.Bytes() >> 20)})
 	steps, files := pages.Cluster(p.w.HugePage, 0)

@@ -67,7 +67,7 @@ func (p *plan) monitoring(ctx context.Context) error {
 	}
 	d, row := byTable(e, float64(p.nodes), float64(p.pods))
 	p.storage = d.perDay * float64(p.retention)
-	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: internaltext.Sprintf("%d days of %s, %s; including 20 %% for safety", p.retention, sizing.Amount(d.perDay, "GB"), d.why), Sources: d.sources}
+	v := sizing.Value{Group: "prometheus", Name: "storage", Value: sizing.Round(p.storage), Unit: "GB", Why: internaltext.Sprintf("%s of %s, %s; including 20 %% for safety", internaltext.Count(p.retention, "day"), sizing.Amount(d.perDay, "GB"), d.why), Sources: d.sources}
 	if row != nil && p.retention == 15 {
 		v.Also = []sizing.Figure{{Value: e.Number(row.Key, "per_15_days"), Unit: "GB", What: "the documentation's figure for 15 days"}}
 	}
@@ -107,7 +107,7 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 	add("scale", scale, "", how)
 	keep := time.Duration(p.retention) * 24 * time.Hour
 	storage := u.Disk(keep) * scale * safety / 1e9
-	add("storage", storage, "GB", internaltext.Sprintf("%d days x %s samples/s x %s bytes x %s, and 20 %% for safety", p.retention, unit.Digits(u.SamplesPerSecond), unit.Digits(u.BytesPerSample), unit.Digits(scale)))
+	add("storage", storage, "GB", internaltext.Sprintf("%s x %s samples/s x %s bytes x %s, and 20 %% for safety", internaltext.Count(p.retention, "day"), unit.Digits(u.SamplesPerSecond), unit.Digits(u.BytesPerSample), unit.Digits(scale)))
 	if u.Resident > 0 {
 		add("ram", u.Resident*scale*safety/(1<<30), "GiB", fmt.Sprintf("%s GiB of the process now x %s, and 20 %% for safety", unit.Digits(u.Resident/(1<<30)), unit.Digits(scale)))
 	}
@@ -127,10 +127,10 @@ func (p *plan) measured(ctx context.Context, table demand) error {
 func (p *plan) scale(u *Usage) (float64, string) {
 	factor, how := 0.0, ""
 	if u.Nodes > 0 {
-		factor, how = float64(p.nodes)/u.Nodes, internaltext.Sprintf("%d nodes, compared with %s in the running cluster", p.nodes, unit.Digits(u.Nodes))
+		factor, how = float64(p.nodes)/u.Nodes, internaltext.Sprintf("%s, compared with %s in the running cluster", internaltext.Count(p.nodes, "node"), unit.Digits(u.Nodes))
 	}
 	if f := float64(p.pods) / max(u.Pods, 1); u.Pods > 0 && f > factor {
-		factor, how = f, internaltext.Sprintf("%d pods, compared with %s in the running cluster", p.pods, unit.Digits(u.Pods))
+		factor, how = f, internaltext.Sprintf("%s, compared with %s in the running cluster", internaltext.Count(p.pods, "pod"), unit.Digits(u.Pods))
 	}
 	if factor == 0 {
 		return 1, "not scaled: no cluster metrics (kube_node_info, kube_pod_info)"

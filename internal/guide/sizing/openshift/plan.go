@@ -112,7 +112,7 @@ func (p *plan) workerNodes() error {
 		p.podsPerNode = byCores
 	}
 	if p.podsPerNode <= p.systemPods {
-		return sizing.Instead("pods-per-node", standard, "%d pods on a node leave no pod for applications after the %d pods of the system", p.podsPerNode, p.systemPods)
+		return sizing.Instead("pods-per-node", standard, "%s on a node leave no pod for applications after the %s of the system", text.Count(p.podsPerNode, "pod"), text.Count(p.systemPods, "pod"))
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "max_pods", Value: p.podsPerNode, Unit: "pods", Why: why, Sources: node.Sources})
 	p.Add(sizing.Value{Group: "nodes", Name: "containers_per_node", Value: int(containers) * p.podsPerNode, Unit: "containers", Why: "each pod has one more, which holds its network", Sources: node.Sources})

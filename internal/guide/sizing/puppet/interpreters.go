@@ -23,7 +23,7 @@ func (p *plan) interpreters() error {
 	want := max(1, sizing.Ceil(work, busy))
 	why := text.Sprintf("%.2f requests in progress in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
 	if want > most {
-		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %d interpreters: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, most)
+		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %s: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, text.Count(most, "interpreter"))
 		want, why = most, why+text.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
 	}
 	// The server keeps its interpreters if the CPUs suffice, because the log may be from a quiet
@@ -50,7 +50,7 @@ func (p *plan) interpreters() error {
 		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s does not hold one interpreter: it needs %s of heap, %s of compiled code and %s for Java itself", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
 	}
 	if fit < want {
-		p.Note("%s holds %d interpreters, and %d are needed: add memory, or a compiler", size(float64(p.RAM)), fit, want)
+		p.Note("%s holds %s, and %d are needed: add memory, or a compiler", size(float64(p.RAM)), text.Count(fit, "interpreter"), want)
 		why += text.Sprintf("; %s holds %d", size(float64(p.RAM)), fit)
 	}
 	// The server keeps a larger heap and code cache if the memory suffices.

@@ -84,7 +84,7 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	case w.RAM == 0:
 		return nil, sizing.Instead("ram", "16GiB", "not given; set the memory of the machine")
 	case len(w.Traffic.Of) == 0:
-		return nil, sizing.Bad("log", "none of the %d requests in %s is for Puppet: name the log of a Puppet Server, or of the web server in front of it", w.Traffic.Count, w.Traffic.names())
+		return nil, sizing.Bad("log", "none of the %s in %s is for Puppet: name the log of a Puppet Server, or of the web server in front of it", text.Count(w.Traffic.Count, "request"), w.Traffic.names())
 	case w.Traffic.Seconds == 0:
 		return nil, sizing.Bad("log", "%s has no durations: add %%D to the format of the log (P06)", w.Traffic.names())
 	}
@@ -205,7 +205,7 @@ func termination() rule.Source {
 // summary adds the figures of the log by indirector, longest total time first.
 func (p *plan) summary() {
 	l := p.log
-	p.add("log", "requests", l.Count, "", text.Sprintf("in %s of %s, %s of work; %d nodes requested a catalog", unit.FormatSeconds(l.SpanSeconds), l.names(), unit.FormatSeconds(l.Seconds), l.Nodes))
+	p.add("log", "requests", l.Count, "", text.Sprintf("in %s of %s, %s of work; %s requested a catalog", unit.FormatSeconds(l.SpanSeconds), l.names(), unit.FormatSeconds(l.Seconds), text.Count(l.Nodes, "node")))
 	for _, name := range l.byTime() {
 		s := l.Of[name]
 		p.add("log", name, s.Count, "", fmt.Sprintf("%s, %.1f %% of the time; %s each", unit.FormatSeconds(s.Seconds), 100*l.share(name), unit.FormatSeconds(s.Seconds/float64(s.Count))))

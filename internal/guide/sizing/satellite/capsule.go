@@ -47,7 +47,7 @@ func ParseCapsule(s string) (Capsule, error) {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > mostHosts {
-			return c, fmt.Errorf("%s=%s of Capsule %s: want a whole number from 0 to %d (%s)", key, text, c.Name, mostHosts, aboutHosts)
+			return c, internaltext.Errorf("%s=%s of Capsule %s: want a whole number from 0 to %d (%s)", key, text, c.Name, mostHosts, aboutHosts)
 		}
 		*to, set[key] = n, true
 	}
@@ -65,7 +65,7 @@ func (w *Request) addCapsule(s string) error {
 		}
 	}
 	if len(w.Capsules) == mostCapsules {
-		return fmt.Errorf("more than %d Capsules", mostCapsules)
+		return internaltext.Errorf("more than %d Capsules", mostCapsules)
 	}
 	w.Capsules = append(w.Capsules, c)
 	return nil
@@ -102,7 +102,7 @@ func (p *plan) capsules() error {
 			hosts int
 		}{{"downloads", c.Downloads}, {"rex", c.REX}} {
 			if part.hosts > of {
-				return sizing.OtherOptions("capsule", p.capped(i, of), "%s=%d of Capsule %s is more than the %d hosts %s", part.name, part.hosts, c.Name, of, whose)
+				return sizing.OtherOptions("capsule", p.capped(i, of), "%s=%d of Capsule %s is more than the %s %s", part.name, part.hosts, c.Name, internaltext.Count(of, "host"), whose)
 			}
 		}
 		p.capsule(e, c)
@@ -150,7 +150,7 @@ func (p *plan) downloads() {
 	}
 	p.r.Max(sizing.Limit{Name: "downloads at once from the Satellite", Maximum: most, Wanted: float64(p.Downloads), Why: internaltext.Sprintf("a Satellite of %.0f CPUs and %.0f GiB failed above", cpus, gib), Sources: []rule.Source{guide("5.9.1")}})
 	if float64(p.Downloads) > most {
-		p.r.Note("%d hosts that download at once need a Capsule (S63): a Satellite of %.0f CPUs and %.0f GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", p.Downloads, cpus, gib, most, p.Downloads)
+		p.r.Note("%s that download at once need a Capsule (S63): a Satellite of %.0f CPUs and %.0f GiB failed above %.0f, a Capsule of that size served more than 1000. --capsule NAME,downloads=%d sizes it", internaltext.Count(p.Downloads, "host"), cpus, gib, most, p.Downloads)
 	}
 }
 
@@ -177,9 +177,9 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	switch {
 	case take == keys[0]:
 	case float64(max(job, c.Hosts)) > e.Number(keys[0], "rex_max"):
-		why = internaltext.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %d hosts need 8 CPUs and 24 GiB", max(job, c.Hosts))
+		why = internaltext.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %s need 8 CPUs and 24 GiB", internaltext.Count(max(job, c.Hosts), "host"))
 	default:
-		why = internaltext.Sprintf("%d downloads at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", c.Downloads, e.Number(keys[0], "downloads_max"))
+		why = internaltext.Sprintf("%s at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", internaltext.Count(c.Downloads, "download"), e.Number(keys[0], "downloads_max"))
 	}
 	group := "capsule " + c.Name
 	also := []sizing.Figure{}

@@ -62,7 +62,7 @@ func (p *plan) frontEnd() error {
 		for p.ram < unit.TiB && !p.fit(least, most) {
 			p.ram *= 2
 		}
-		return sizing.Instead("ram", p.ram, "%s does not hold %d Puma workers in addition to PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, least)
+		return sizing.Instead("ram", p.ram, "%s does not hold %s in addition to PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, internaltext.Count(least, "Puma worker"))
 	}
 	gaveUp := p.moreBuffers(least, most)
 	why := internaltext.Sprintf("the most that the Tuning Guide has for %d CPUs and that connections and memory hold", p.cpus)
@@ -76,7 +76,7 @@ func (p *plan) frontEnd() error {
 		Group: "puma", Name: "workers", Value: p.workers, Why: why, Sources: []rule.Source{guide("5.2.2"), guide("5.2.4")},
 		Also: []sizing.Figure{
 			{Value: auto, What: internaltext.Sprintf("by the installer's formula, min(%d x 1.5, %d - 1.5)", p.cpus, p.ram/unit.GiB)},
-			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: fmt.Sprintf("by the Tuning Guide's table for %d CPUs (%s)", p.cpus, row)},
+			{Value: fmt.Sprintf("%.0f-%.0f", p.sizes.Number(row, "workers_min"), p.sizes.Number(row, "workers_max")), What: internaltext.Sprintf("by the Tuning Guide's table for %d CPUs (%s)", p.cpus, row)},
 		},
 	})
 	p.tell("--foreman-foreman-service-puma-workers", p.workers, "set, so that the installer does not calculate it", guide("5.2.5"))
@@ -90,9 +90,9 @@ func (p *plan) frontEnd() error {
 	p.r.Add(sizing.Value{Group: "puma", Name: "threads", Value: p.threads, Why: threads, Sources: []rule.Source{guide("5.2.4")}})
 	p.tell("--foreman-foreman-service-puma-threads-min", p.threads, "equal to the maximum: starting all 16 took 12 % less memory than starting none", guide("5.2.1"))
 	p.tell("--foreman-foreman-service-puma-threads-max", p.threads, "of each worker", guide("5.2.4"))
-	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: internaltext.Sprintf("the installer derives it from the %d threads; no option is needed", p.threads), Sources: p.puma.Sources})
+	p.r.Add(sizing.Value{Group: "puma", Name: "db_pool", Value: p.pool, Why: internaltext.Sprintf("the installer derives it from the %s; no option is needed", internaltext.Count(p.threads, "thread")), Sources: p.puma.Sources})
 	if auto > p.workers && p.Content != "heavy" {
-		p.r.Note("Puma: by default the installer would take %d workers. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", auto)
+		p.r.Note("Puma: by default the installer would take %s. On 4 CPUs 8 workers were 8 %% slower than 2, on 8 CPUs 16 were slower than 12, on 32 CPUs 32 and 48 gave too many failures (S14-S16); on 16 CPUs 16 were 55 %% faster than 2, and no more were tried (S17)", internaltext.Count(auto, "worker"))
 	}
 	if p.Registrations > 0 {
 		p.r.Note("2 workers handled up to 480 registrations at once in the Tuning Guide's test, and more workers more (S17); requested: %d", p.Registrations)
@@ -188,10 +188,10 @@ func (p *plan) connections() (parts []sizing.Part, left float64) {
 	threads, units := p.dynflow()
 	take := func(row string) float64 { return p.budget.Number(row, "connections") }
 	parts = []sizing.Part{
-		{Name: internaltext.Sprintf("Puma: %d workers with a pool of %d", p.workers, p.pool), Amount: float64(p.workers * p.pool)},
+		{Name: internaltext.Sprintf("Puma: %s with a pool of %d", internaltext.Count(p.workers, "worker"), p.pool), Amount: float64(p.workers * p.pool)},
 		{Name: "Dynflow", Amount: threads + units*take("dynflow unit")},
 		{Name: "Candlepin", Amount: take("candlepin")},
-		{Name: internaltext.Sprintf("Pulp: %d workers, API and content", p.pulp), Amount: float64(p.pulp)*take("pulp worker") + take("pulp services")},
+		{Name: internaltext.Sprintf("Pulp: %s, API and content", internaltext.Count(p.pulp, "worker")), Amount: float64(p.pulp)*take("pulp worker") + take("pulp services")},
 		{Name: "superusers, maintenance, monitoring", Amount: take("reserve")},
 	}
 	return parts, p.tuned(entries+"max_connections") - sum(parts)
@@ -208,12 +208,12 @@ func (p *plan) memory() (parts []sizing.Part, left float64) {
 	connections := math.Min(p.tuned(entries+"max_connections"), float64(p.workers*p.pool))
 	total := float64(p.ram) / (1 << 20)
 	parts = []sizing.Part{
-		{Name: internaltext.Sprintf("Puma: %d workers", p.workers), Amount: float64(p.workers) * take("puma worker")},
+		{Name: internaltext.Sprintf("Puma: %s", internaltext.Count(p.workers, "worker")), Amount: float64(p.workers) * take("puma worker")},
 		{Name: "PostgreSQL's shared buffers", Amount: p.buffers / (1 << 20)},
 		{Name: "a sort of each of Puma's connections", Amount: connections * p.tuned(entries+"work_mem") / (1 << 20)},
 		{Name: "Candlepin's heap", Amount: heap},
 		{Name: internaltext.Sprintf("Dynflow: %.0f units", units), Amount: units * take("dynflow unit")},
-		{Name: internaltext.Sprintf("Pulp: %d workers", p.pulp), Amount: float64(p.pulp) * take("pulp worker")},
+		{Name: internaltext.Sprintf("Pulp: %s", internaltext.Count(p.pulp, "worker")), Amount: float64(p.pulp) * take("pulp worker")},
 		{Name: "Redis", Amount: take("redis")},
 		{Name: "the rest of the system", Amount: take("reserve")},
 		{Name: "what the kernel and a crash kernel keep", Amount: math.Round(total * p.budget.Number("kernel", "percent") / 100)},

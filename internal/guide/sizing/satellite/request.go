@@ -110,7 +110,7 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 		hosts int
 	}{{"mqtt-hosts", w.MQTTHosts}, {"registrations", w.Registrations}, {"downloads", w.Downloads}} {
 		if part.hosts > w.Hosts {
-			return nil, sizing.Instead(part.name, w.Hosts, "%d is more than the %d hosts", part.hosts, w.Hosts)
+			return nil, sizing.Instead(part.name, w.Hosts, "%d is more than the %s", part.hosts, text.Count(w.Hosts, "host"))
 		}
 	}
 	r, err := sizing.For(f, "satellite", "satellite-releases", w.Version)
@@ -200,7 +200,7 @@ func (p *plan) hardware() error {
 		}
 	}
 	if larger != p.size {
-		p.r.Note("the machine suffices for size %s, with more connections and buffers of PostgreSQL; the %d hosts do not need it", larger, p.Hosts)
+		p.r.Note("the machine suffices for size %s, with more connections and buffers of PostgreSQL; the %s do not need it", larger, text.Count(p.Hosts, "host"))
 	}
 	p.add("hardware", "storage", "SSD", "", "reads need at least 60 to 80 MB/s; a local SSD gives 600, rotating disks 100 to 200", guide("4"), guide("4.1"))
 	tuned, why := "virtual-guest", "for a guest; use --bare-metal if this is not a guest"

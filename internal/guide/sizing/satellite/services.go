@@ -132,7 +132,7 @@ func (p *plan) messages() error {
 	// If there is only one transport, every host may use it.
 	own := p.services.Number("mosquitto files", "own")
 	p.mosquitto = max(int(hosts*p.services.Number("mosquitto files", "each")+own), int(p.services.Number("mosquitto files", "has")))
-	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", text.Sprintf("one file per connection, and %.0f for the proxy and mosquitto itself; %d hosts use MQTT, and all %d may, because it is the only transport; at least 1024", own, p.MQTTHosts, p.Hosts), guide("5.6.1"))
+	p.add("mosquitto", "LimitNOFILE", p.mosquitto, "", text.Sprintf("one file per connection, and %.0f for the proxy and mosquitto itself; %s use MQTT, and all %d may, because it is the only transport; at least 1024", own, text.Count(p.MQTTHosts, "host"), p.Hosts), guide("5.6.1"))
 	p.r.Spend("open files of mosquitto", "files", float64(p.mosquitto), sizing.Part{Name: "hosts over MQTT", Amount: float64(p.MQTTHosts)}, sizing.Part{Name: "the proxy and mosquitto itself", Amount: own})
 	if err := p.pace(); err != nil {
 		return err

@@ -69,7 +69,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	processes := sizing.Ceil(workers, threads)
 	total := processes * int(threads)
 	if total > 1_000_000 || processes > 20_000 {
-		return nil, sizing.Bad("log", "%.0f requests in progress need %d processes of httpd, and it starts 20,000 at most: use several servers", w.Traffic.Most, processes)
+		return nil, sizing.Bad("log", "%.0f requests in progress need %s of httpd, and it starts 20,000 at most: use several servers", w.Traffic.Most, text.Count(processes, "process"))
 	}
 	add("httpd", "ServerLimit", processes, "x "+text.Count(int(threads), "thread")+" each; httpd starts no more processes, whatever MaxRequestWorkers is (H01)", guide)
 	add("httpd", "MaxRequestWorkers", total, why+", in whole processes (H02)", guide)

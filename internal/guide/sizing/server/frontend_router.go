@@ -112,7 +112,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	switch {
 	case ended > 0:
 		server = math.Max(2*server, math.Ceil(2*w.Traffic.Longest))
-		sWhy = internaltext.Sprintf("it ended %d requests, the longest after %s s: twice that", ended, unit.Digits(w.Traffic.Longest))
+		sWhy = internaltext.Sprintf("it ended %s, the longest after %s s: twice that", internaltext.Count(ended, "request"), unit.Digits(w.Traffic.Longest))
 	case w.Traffic.Longest*1.25 > server:
 		server = math.Ceil(w.Traffic.Longest * 1.25)
 		sWhy = fmt.Sprintf("the longest request took %s s, and a quarter more", unit.Digits(w.Traffic.Longest))
@@ -125,11 +125,11 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	client := figure("timeout client")
 	cWhy := "the default: inactivity of the client"
 	if n := w.Traffic.Timeouts["client"]; n > 0 {
-		r.Note("%d requests ended because their client was inactive (timeout client): slow clients, or disconnected ones; it stays at %.0f s", n, client)
+		r.Note("%s ended because their client was inactive (timeout client): slow clients, or disconnected ones; it stays at %.0f s", internaltext.Count(n, "request"), client)
 	}
 	add("timeout_client", int(client), "s", cWhy, chapter)
 	if n := w.Traffic.Timeouts["queue"]; n > 0 {
-		r.Note("%d requests timed out in the queue for a server: its maxconn, or the servers themselves, are the bottleneck", n)
+		r.Note("%s timed out in the queue for a server: its maxconn, or the servers themselves, are the bottleneck", internaltext.Count(n, "request"))
 	}
 	for _, how := range slices.Sorted(maps.Keys(w.Traffic.Timeouts)) {
 		if n := w.Traffic.Timeouts[how]; n > 0 {

@@ -72,7 +72,7 @@ func CountHugePages(r *sizing.Result, bytes unit.Size, page string, nodes int) (
 	size := e.Number(page, "size")
 	p := &Plan{Page: unit.Size(size), Resource: e.Text(page, "resource"), Sysfs: e.Text(page, "sysfs"), Sources: e.Sources}
 	if size < 1 || nodes < 1 {
-		return nil, cmp.Or(r.Err(), fmt.Errorf("invalid huge pages: %s bytes each on %d nodes", unit.Digits(size), nodes))
+		return nil, cmp.Or(r.Err(), fmt.Errorf("invalid huge pages: %s bytes each on %s", unit.Digits(size), internaltext.Count(nodes, "node")))
 	}
 	p.Pages = int((bytes + p.Page - 1) / p.Page)
 	for i := range nodes {
@@ -156,7 +156,7 @@ func perNode(p *Plan) string {
 	if most := fmt.Sprint(p.Each[0]); most != each {
 		each += " or " + most
 	}
-	return internaltext.Sprintf(", %s on each of %d NUMA nodes", each, len(p.Each))
+	return internaltext.Sprintf(", %s on each of %s", each, internaltext.Count(len(p.Each), "NUMA node"))
 }
 
 // machine plans pages for a program on the machine itself.

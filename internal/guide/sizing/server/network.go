@@ -87,7 +87,7 @@ func (w *Network) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	r.RecordInputs(w.inputs)
 	r.Add(sizing.Value{Group: "network", Name: "overlay_mtu", Value: mtu, Unit: "bytes", Why: why, Sources: sources})
 	packets := math.Ceil(w.Rate * 1e9 / 8 / float64(w.MTU))
-	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: internaltext.Sprintf("%s Gbit/s in packets of %d bytes, each way; each costs CPU unless the device offloads it", unit.Digits(w.Rate), w.MTU)})
+	r.Add(sizing.Value{Group: "network", Name: "packets", Value: packets, Unit: "1/s", Why: internaltext.Sprintf("%s Gbit/s in packets of %s, each way; each costs CPU unless the device offloads it", unit.Digits(w.Rate), internaltext.Count(w.MTU, "byte"))})
 	if w.MTU < 9000 && w.Rate > 1 {
 		jumbo, _, _, err := MTU(r, w.Overlay, w.IPsec, 9000)
 		if err == nil {

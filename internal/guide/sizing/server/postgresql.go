@@ -191,14 +191,14 @@ func (p *plan) memory(workers float64) error {
 
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
 	if all := buffers + float64(p.Connections)*work; all > ram*(1-p.most("kernel percent")/100) {
-		return sizing.Instead("ram", need(p), "%s does not hold shared_buffers %s and a sort of %s for each of %d connections: use %s, or fewer connections through a pool (PgBouncer)", p.RAM, bytes(buffers), bytes(work), p.Connections, need(p))
+		return sizing.Instead("ram", need(p), "%s does not hold shared_buffers %s and a sort of %s for each of %s: use %s, or fewer connections through a pool (PgBouncer)", p.RAM, bytes(buffers), bytes(work), text.Count(p.Connections, "connection"), need(p))
 	}
 	p.r.Spend("memory if every connection sorts once", "MiB", mib(ram),
 		sizing.Part{Name: "shared_buffers", Amount: mib(buffers)},
 		sizing.Part{Name: text.Count(p.Connections, "connection") + " x work_mem", Amount: mib(float64(p.Connections) * work)},
 		sizing.Part{Name: "what the kernel keeps", Amount: mib(ram * p.most("kernel percent") / 100)})
 	if float64(p.Connections)*work*sorts > ram-buffers {
-		p.r.Note("a query may sort more than once: %.0f sorts of all %d connections at once exceed the memory without shared_buffers", sorts, p.Connections)
+		p.r.Note("a query may sort more than once: %.0f sorts of all %s at once exceed the memory without shared_buffers", sorts, text.Count(p.Connections, "connection"))
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/stats"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // log is a request log that grows during the experiment.
@@ -101,14 +102,14 @@ func (l *log) recognize(text []byte) (*logformat.Format, error) {
 				return byPattern, nil
 			}
 		}
-		return nil, fmt.Errorf("no line in the last %d KiB of the log matches %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
+		return nil, internaltext.Errorf("no line in the last %d KiB of the log matches %s", looked>>10, strings.TrimPrefix(l.pattern.String(), "(?m)"))
 	}
 	f, err := l.detect(l.path, text)
 	if err != nil {
 		return nil, err
 	}
 	if n, _ := f.Reads(text); n == 0 {
-		return nil, fmt.Errorf("no line in the last %d KiB of the log matches the format %s", looked>>10, f.Name)
+		return nil, internaltext.Errorf("no line in the last %d KiB of the log matches the format %s", looked>>10, f.Name)
 	}
 	return f, nil
 }
@@ -214,7 +215,7 @@ func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measureme
 		}
 		switch {
 		case s.over:
-			return m, fmt.Errorf("%s: more than %d requests in one window; use a shorter --window", l.path, most)
+			return m, internaltext.Errorf("%s: more than %d requests in one window; use a shorter --window", l.path, most)
 		case s.requests == 0:
 			return m, fmt.Errorf("%w: no request%s in %s", errNothing, some, l.path)
 		case len(s.found) == 0 && !s.rate:

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math"
 	"strings"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Limits on answers.
@@ -82,7 +84,7 @@ func (p *parser) line() ([]byte, error) {
 }
 
 func tooLong(line []byte) error {
-	return ProtocolError(fmt.Sprintf("a line of more than %d bytes, which begins with %q", maxLine, sample(line)))
+	return ProtocolError(internaltext.Sprintf("a line of more than %d bytes, which begins with %q", maxLine, sample(line)))
 }
 
 // sample returns up to 40 bytes of the server's text for an error message.
@@ -123,7 +125,7 @@ func (p *parser) answer(toHEAD bool) (status int, closing bool, err error) {
 		}
 		return h.status, closing, nil
 	}
-	return 0, true, ProtocolError(fmt.Sprintf("more than %d answers of 1xx", maxInterim))
+	return 0, true, ProtocolError(internaltext.Sprintf("more than %d answers of 1xx", maxInterim))
 }
 
 // unexpected converts io.EOF within an answer to io.ErrUnexpectedEOF.
@@ -150,7 +152,7 @@ func (p *parser) head() (head, error) {
 			return h, err
 		}
 		if left -= len(line) + 2; left < 0 {
-			return h, ProtocolError(fmt.Sprintf("a header of more than %d bytes", maxHead))
+			return h, ProtocolError(internaltext.Sprintf("a header of more than %d bytes", maxHead))
 		}
 		if err := h.field(line); err != nil {
 			return h, err
@@ -315,7 +317,7 @@ func (p *parser) trailer() error {
 			return err
 		}
 		if left -= len(line) + 2; left < 0 {
-			return ProtocolError(fmt.Sprintf("a trailer of more than %d bytes", maxHead))
+			return ProtocolError(internaltext.Sprintf("a trailer of more than %d bytes", maxHead))
 		}
 	}
 }

@@ -68,10 +68,10 @@ var answers = []struct {
 	{"endless chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8000000000000000\r\n", false, 0, true, "invalid chunk size"},
 	{"longer chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nhello\r\n", false, 0, true, "a chunk is longer than announced"},
 	{"chunked twice", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", false, 0, true, "a transfer coding after chunked"},
-	{"long line", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 9000) + "\r\n\r\n", false, 0, true, "a line of more than 8192 bytes"},
-	{"line without an end", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 1<<20), false, 0, true, "a line of more than 8192 bytes"},
-	{"long header", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 80) + "\r\n", false, 0, true, "a header of more than 65536 bytes"},
-	{"long trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 80) + "\r\n", false, 0, true, "a trailer of more than 65536 bytes"},
+	{"long line", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 9000) + "\r\n\r\n", false, 0, true, "a line of more than 8,192 bytes"},
+	{"line without an end", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 1<<20), false, 0, true, "a line of more than 8,192 bytes"},
+	{"long header", "HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 80) + "\r\n", false, 0, true, "a header of more than 65,536 bytes"},
+	{"long trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 80) + "\r\n", false, 0, true, "a trailer of more than 65,536 bytes"},
 	{"many interim ones", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 17), false, 0, true, "more than 16 answers of 1xx"},
 }
 

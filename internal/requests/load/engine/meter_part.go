@@ -6,6 +6,8 @@ import (
 	"maps"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Part is the state of a meter, to be added to another process's meter: counts, and histograms
@@ -104,7 +106,7 @@ func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 		return errOther
 	}
 	if dropped := merge(h); dropped > 0 {
-		return fmt.Errorf("%d durations exceed the maximum duration of this run", dropped)
+		return fmt.Errorf("%s exceed the maximum duration of this run", internaltext.Count(dropped, "duration"))
 	}
 	return nil
 }

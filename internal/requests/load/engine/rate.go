@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -113,7 +114,7 @@ func ParseSchedule(word string) (float64, error) {
 		return 0, fmt.Errorf("%q: %q is not a number", word, number)
 	}
 	if n /= seconds; n <= 0 || n > Most {
-		return 0, fmt.Errorf("%q: want more than 0 and at most %d/s", word, Most)
+		return 0, internaltext.Errorf("%q: want more than 0 and at most %d/s", word, Most)
 	}
 	return n, nil
 }

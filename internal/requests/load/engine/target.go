@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Limits of a list of URLs.
@@ -47,19 +49,19 @@ func ReadList(name string, text io.Reader) (list []Asked, err error) {
 		}
 		where := fmt.Sprintf("%s:%d", name, n)
 		if len(words) != 3 {
-			return nil, fmt.Errorf("%s: %d words; want WEIGHT METHOD URL, such as 3 GET http://localhost/", where, len(words))
+			return nil, fmt.Errorf("%s: %s; want WEIGHT METHOD URL, such as 3 GET http://localhost/", where, internaltext.Count(len(words), "word"))
 		}
 		weight, err := strconv.Atoi(words[0])
 		if err != nil || weight < 1 || weight > maxWeight {
-			return nil, fmt.Errorf("%s: weight %q: want a whole number from 1 to %d", where, words[0], maxWeight)
+			return nil, internaltext.Errorf("%s: weight %q: want a whole number from 1 to %d", where, words[0], maxWeight)
 		}
 		if len(list) == maxURLs {
-			return nil, fmt.Errorf("%s: more than %d URLs", where, maxURLs)
+			return nil, internaltext.Errorf("%s: more than %d URLs", where, maxURLs)
 		}
 		list = append(list, Asked{weight, words[1], words[2], where})
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("%s: a line is longer than %d bytes", name, maxURL)
+		return nil, internaltext.Errorf("%s: a line is longer than %d bytes", name, maxURL)
 	} else if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -132,7 +134,7 @@ func Make(ctx context.Context, list []Asked, c Common, allowed *Allowed, resolve
 		key := u.Scheme + "://" + u.Host
 		if _, known := numbers[key]; !known {
 			if len(s.Origins) == maxOrigins {
-				return nil, at(fmt.Errorf("more than %d servers", maxOrigins))
+				return nil, at(internaltext.Errorf("more than %d servers", maxOrigins))
 			}
 			to := c.ConnectTo
 			if to == "" {
@@ -159,7 +161,7 @@ func parse(a Asked) (*url.URL, error) {
 	u, err := url.Parse(a.URL)
 	switch {
 	case len(a.URL) > maxURL:
-		return nil, fmt.Errorf("URL longer than %d bytes", maxURL)
+		return nil, internaltext.Errorf("URL longer than %d bytes", maxURL)
 	case err != nil:
 		return nil, err
 	case u.User != nil: // checked first: messages that quote the URL would reveal the password

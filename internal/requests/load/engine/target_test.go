@@ -104,7 +104,7 @@ func TestWrongTargets(t *testing.T) {
 		"http://u:secret@localhost": "URL contains a password",
 		"http://localhost/%zz":      "invalid URL escape",
 		"http://localhost/\r\nX: y": "invalid control character",
-		"http://localhost/" + strings.Repeat("x", 9000): "longer than 8192 bytes",
+		"http://localhost/" + strings.Repeat("x", 9000): "longer than 8,192 bytes",
 	} {
 		_, _, err := make1(t, nil, Common{}, url)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -143,7 +143,7 @@ func TestList(t *testing.T) {
 		"x GET http://localhost/\n":           `urls:1: weight "x"`,
 		"-1 GET http://localhost/\n":          `weight "-1"`,
 		"9999999 GET http://localhost/":       `weight "9999999"`,
-		"1 GET " + strings.Repeat("x", 10000): "a line is longer than 8192 bytes",
+		"1 GET " + strings.Repeat("x", 10000): "a line is longer than 8,192 bytes",
 	} {
 		if _, err := ReadList("urls", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)

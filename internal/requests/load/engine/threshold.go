@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -193,7 +194,7 @@ func (g *Gate) TooFew(n int64) string {
 	if g.wants == 1 {
 		verb = "is"
 	}
-	return fmt.Sprintf("cannot tell from %d %s: %d %s needed", n, answers, g.wants, verb)
+	return internaltext.Sprintf("cannot tell from %d %s: %d %s needed", n, answers, g.wants, verb)
 }
 
 // Judge evaluates a threshold. A threshold is missed if there are too few latencies.

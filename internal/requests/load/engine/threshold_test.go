@@ -35,7 +35,7 @@ func TestGates(t *testing.T) {
 		{"p99<99ms", figures{n: 300}, false, "99 ms"},
 		{"p99 <= 99ms", figures{n: 300}, true, "99 ms"},
 		{"p99 < 200ms", figures{n: 299}, false, "cannot tell from 299 answers: 300 are needed"},
-		{"p99.9 < 1s", figures{n: 2999}, false, "3000 are needed"},
+		{"p99.9 < 1s", figures{n: 2999}, false, "3,000 are needed"},
 		{"p50 > 10 ms", figures{n: 6}, true, "50 ms"},
 		{"mean < 60ms", figures{n: 1}, true, "50 ms"},
 		{"max < 0.1s", figures{n: 1}, false, "200 ms"},

@@ -14,6 +14,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ssh"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Source reads the concatenated Files of a machine. After a canceled Read the source may be
@@ -90,7 +91,7 @@ func (s shell) Read(ctx context.Context) ([]byte, error) {
 		case string(line) == ".":
 			return all, nil
 		case len(all)+len(line) > maxText:
-			return nil, fmt.Errorf("more than %d MiB from /proc", maxText>>20)
+			return nil, internaltext.Errorf("more than %d MiB from /proc", maxText>>20)
 		}
 		all = append(append(all, line...), '\n')
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Limits of the settings.
@@ -38,7 +40,7 @@ func Parse(text string) (Settings, error) {
 				break
 			}
 			if s.Limit, err = strconv.Atoi(value); err != nil || s.Limit < 1 || s.Limit > maxLimit {
-				err = fmt.Errorf("want a number from 1 to %d, or none", maxLimit)
+				err = internaltext.Errorf("want a number from 1 to %d, or none", maxLimit)
 			}
 		default:
 			err = errors.New("want ttl, resend or limit")

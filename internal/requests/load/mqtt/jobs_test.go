@@ -109,7 +109,7 @@ func TestRefusedJobs(t *testing.T) {
 	if o.Notified != 6 || q.Fetched != 5 || o.Undelivered != 1 || q.Finished != 4 || q.Unresponsive != 1 || q.OutputLost != 1 || q.Failed != 2 || q.FetchFailures["status-503"].N != 1 || q.ReportFailures["status-503"].N != 2 {
 		t.Errorf("%s: %+v %+v", x.Text, o, q)
 	}
-	for _, want := range []string{"1 of 6 jobs were not delivered (fetching failed: status-503 1 times, as 503 Service Unavailable)", "1 jobs hang", "1 jobs lack output"} {
+	for _, want := range []string{"1 of 6 jobs were not delivered (fetching failed: status-503 1 time, as 503 Service Unavailable)", "1 job hung", "1 job lacked output"} {
 		if !strings.Contains(x.Text, want) {
 			t.Errorf("%q is not in %s", want, x.Text)
 		}

@@ -8,6 +8,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/stats"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -50,7 +51,7 @@ func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (
 // limits records the limits that the generator exceeded.
 func (x *Result) limits() {
 	g := &x.Generator
-	say := func(format string, args ...any) { g.Texts = append(g.Texts, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { g.Texts = append(g.Texts, internaltext.Sprintf(format, args...)) }
 	own := x.Connect.Failures[string(engine.Local)]
 	for _, o := range x.Rounds {
 		all := []map[string]engine.FailureCount{o.PublishFailures}
@@ -68,11 +69,11 @@ func (x *Result) limits() {
 	}
 	if own.N > 0 {
 		g.Limited = true
-		say("this machine ran out of ports or files %d times: %s", own.N, own.Example)
+		say("this machine ran out of ports or files %s: %s", internaltext.Count(own.N, "time"), own.Example)
 	}
 	if g.CPUShare > cpuShare {
 		g.Limited = true
-		say("the generator used %.0f %% of its %d processors", 100*g.CPUShare, g.Processors)
+		say("the generator used %.0f %% of its %s", 100*g.CPUShare, internaltext.Count(g.Processors, "processor"))
 	}
 	if g.SharesMachine {
 		say("generator and broker share this machine")
@@ -181,7 +182,7 @@ func (x *Result) verdict() (Word, string) {
 	case len(wrong) > 0:
 		return NotHeld, strings.Join(wrong, "; ")
 	}
-	text := fmt.Sprintf("%d hosts connected (p99 %s)", c.Connected, unit.FormatSeconds(c.Latency.P99S))
+	text := fmt.Sprintf("%s connected (p99 %s)", internaltext.Count(c.Connected, "host"), unit.FormatSeconds(c.Latency.P99S))
 	for _, o := range x.whole() {
 		about := ""
 		if len(x.Rounds) > 1 {
@@ -191,7 +192,7 @@ func (x *Result) verdict() (Word, string) {
 		if o.Pull != nil {
 			did = "done"
 		}
-		text += fmt.Sprintf("; %sall %d jobs %s, notifications p50 %s, p99 %s", about, o.Jobs, did, unit.FormatSeconds(o.Latency.P50S), unit.FormatSeconds(o.Latency.P99S))
+		text += fmt.Sprintf("; %sall %s %s, notifications p50 %s, p99 %s", about, internaltext.Count(o.Jobs, "job"), did, unit.FormatSeconds(o.Latency.P50S), unit.FormatSeconds(o.Latency.P99S))
 	}
 	return Held, text
 }
@@ -206,17 +207,17 @@ func (x *Result) whole() []Round {
 
 // wrong lists the faults, causes before effects.
 func (x *Result) wrong() (out []string) {
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	say := func(format string, args ...any) { out = append(out, internaltext.Sprintf(format, args...)) }
 	c := &x.Connect
 	if c.Refused > 0 {
 		first := ""
 		if *c.FirstRefused > 0 {
-			first = fmt.Sprintf(", first refusal at %d connections", *c.FirstRefused)
+			first = internaltext.Sprintf(", first refusal at %d connections", *c.FirstRefused)
 		}
-		say("%d of %d hosts were connected%s%s", c.Connected, x.Hosts, first, often(c.Failures))
+		say("%d of %s were connected%s%s", c.Connected, internaltext.Count(x.Hosts, "host"), first, often(c.Failures))
 	}
 	if c.Lost > 0 {
-		say("the broker closed %d connections later%s", c.Lost, often(c.LostFailures))
+		say("the broker closed %s later%s", internaltext.Count(c.Lost, "connection"), often(c.LostFailures))
 	}
 	for _, o := range x.whole() {
 		about := ""
@@ -227,22 +228,22 @@ func (x *Result) wrong() (out []string) {
 			why := ""
 			switch {
 			case o.NotPublished > 0:
-				why = fmt.Sprintf(" (the proxy, which retries one job before the next, failed to publish in %d attempts%s)", o.NotPublished, often(o.PublishFailures))
+				why = fmt.Sprintf(" (the proxy, which retries one job before the next, failed to publish in %s%s)", internaltext.Count(o.NotPublished, "attempt"), often(o.PublishFailures))
 			case o.Pull != nil && len(o.Pull.FetchFailures) > 0:
 				why = fmt.Sprintf(" (fetching failed%s)", often(o.Pull.FetchFailures))
 			case o.NotConnected > 0:
-				why = fmt.Sprintf(" (%d hosts were not connected)", o.NotConnected)
+				why = internaltext.Sprintf(" (%d hosts were not connected)", o.NotConnected)
 			}
-			say("%s%d of %d jobs were not delivered%s", about, o.Undelivered, o.Jobs, why)
+			say("%s%d of %s were not delivered%s", about, o.Undelivered, internaltext.Count(o.Jobs, "job"), why)
 		}
 		if o.Pull == nil {
 			continue
 		}
 		if o.Pull.Unresponsive > 0 {
-			say("%s%d jobs hang: their final report failed%s", about, o.Pull.Unresponsive, often(o.Pull.ReportFailures))
+			say("%s%s hung: the final report failed%s", about, internaltext.Count(o.Pull.Unresponsive, "job"), often(o.Pull.ReportFailures))
 		}
 		if o.Pull.OutputLost > 0 {
-			say("%s%d jobs lack output%s", about, o.Pull.OutputLost, often(o.Pull.ReportFailures))
+			say("%s%s lacked output%s", about, internaltext.Count(o.Pull.OutputLost, "job"), often(o.Pull.ReportFailures))
 		}
 	}
 	return out
@@ -255,7 +256,7 @@ func often(all map[string]engine.FailureCount) string {
 		return ""
 	}
 	f := all[kinds[0]]
-	text := fmt.Sprintf(": %s %d times", kinds[0], f.N)
+	text := fmt.Sprintf(": %s %s", kinds[0], internaltext.Count(f.N, "time"))
 	if f.Example != "" {
 		text += ", as " + f.Example
 	}

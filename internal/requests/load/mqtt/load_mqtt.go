@@ -8,6 +8,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -20,7 +21,7 @@ const closedEarly = "a broker at its limit closes new connections without a mess
 func (x *Result) Headline() (h ui.Headline) {
 	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Round, g.Result })
 	h.Line("%s", x.Text)
-	if x.Connect.Connected > 0 && strings.Contains(x.Text, fmt.Sprintf("%d ", x.Connect.Connected)) {
+	if x.Connect.Connected > 0 && strings.Contains(x.Text, unit.Digits(float64(x.Connect.Connected))+" ") {
 		h.Count("hosts_connected", x.Connect.Connected, "")
 	}
 	switch {
@@ -88,12 +89,10 @@ func mqttRounds(s *ui.Screen, x *Result) {
 // mqttFacts returns the facts that no other table has.
 func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	g := &ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
-	row := func(name, format string, args ...any) {
-		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
-	}
+	row := g.Row
 	failed := func(name string, all map[string]engine.FailureCount) {
 		for _, kind := range slices.Sorted(maps.Keys(all)) {
-			text := fmt.Sprintf("%s: %d", kind, all[kind].N)
+			text := internaltext.Sprintf("%s: %d", kind, all[kind].N)
 			if example := all[kind].Example; example != "" {
 				text += ", as " + example
 			}
@@ -105,9 +104,9 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 	}
 	row("broker", "%s at %s", x.Broker.URL, x.Broker.Probe)
 	c := &x.Connect
-	row("connected", "%d of %d hosts, at %s/s (requested %s/s); p50 %s, p99 %s, max %s", c.Connected, x.Hosts, unit.Digits(c.Rate), unit.Digits(c.AskedRate), unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
+	row("connected", "%d of %s, at %s/s (requested %s/s); p50 %s, p99 %s, max %s", c.Connected, internaltext.Count(x.Hosts, "host"), unit.Digits(c.Rate), unit.Digits(c.AskedRate), unit.FormatSecondsOf(c.Latency.N, c.Latency.P50S), unit.FormatSecondsOf(c.Latency.N, c.Latency.P99S), unit.FormatSecondsOf(c.Latency.N, c.Latency.MaxS))
 	if c.FirstRefused != nil {
-		row("refused", "%d hosts; the first refusal came with %d hosts connected", c.Refused, *c.FirstRefused)
+		row("refused", "%s; the first refusal came with %s connected", internaltext.Count(c.Refused, "host"), internaltext.Count(*c.FirstRefused, "host"))
 	}
 	failed("not connected", c.Failures)
 	failed("lost", c.LostFailures)
@@ -117,7 +116,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 			at = fmt.Sprintf(" (round %d)", i+1)
 		}
 		if o.Notified > 0 {
-			row("notified"+at, "%d jobs at %s/s (requested %s/s), one after the other, as the proxy sends them", o.Notified, unit.Digits(o.NotifiedRate), unit.Digits(x.JobRate))
+			row("notified"+at, "%s at %s/s (requested %s/s), one after the other, as the proxy sends them", internaltext.Count(o.Notified, "job"), unit.Digits(o.NotifiedRate), unit.Digits(x.JobRate))
 		}
 		failed("not published"+at, o.PublishFailures)
 		if q := o.Pull; q != nil {
@@ -126,7 +125,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 			row("jobs"+at, "picked up after p50 %s, p99 %s; a report taken in p50 %s, p99 %s; at most %d under way", unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P50S), unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P99S), unit.FormatSecondsOf(q.Report.N, q.Report.P50S), unit.FormatSecondsOf(q.Report.N, q.Report.P99S), q.MostUnderWay)
 		}
 	}
-	row("generator", "%.0f %% of %d processors, %s of memory a host", 100*x.Generator.CPUShare, x.Generator.Processors, unit.Size(x.Generator.MemoryPerHostBytes).Human())
+	row("generator", "%.0f %% of %s, %s of memory a host", 100*x.Generator.CPUShare, internaltext.Count(x.Generator.Processors, "processor"), unit.Size(x.Generator.MemoryPerHostBytes).Human())
 	for _, text := range x.Generator.Texts {
 		row("note", "%s", text)
 	}

@@ -2,11 +2,11 @@ package mqtt
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // round is the state of one round: one job for each host, with given settings of the proxy.
@@ -122,9 +122,9 @@ func (o *round) arrived(number, attempt int) {
 func (o *round) said() (text string, settled int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	text = fmt.Sprintf("%d of %d jobs are notified", o.heardOf, len(o.jobs))
+	text = internaltext.Sprintf("%d of %s are notified", o.heardOf, internaltext.Count(len(o.jobs), "job"))
 	if o.plan.Pull != nil {
-		text += fmt.Sprintf(", %d fetched, %d done", o.fetched, o.finished)
+		text += internaltext.Sprintf(", %d fetched, %d done", o.fetched, o.finished)
 	}
 	if len(o.plan.Settings) > 1 {
 		text = o.settings.String() + ": " + text

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Host is a simulated host.
@@ -227,9 +228,9 @@ func (r *Prepared) tick(ctx context.Context, each func()) {
 func (r *Prepared) said() (text string, done, all time.Duration) {
 	r.mu.Lock()
 	o := r.round
-	text = fmt.Sprintf("%d of %d hosts are connected", r.taken-r.lost, len(r.hosts))
+	text = internaltext.Sprintf("%d of %s are connected", r.taken-r.lost, internaltext.Count(len(r.hosts), "host"))
 	if r.refused > 0 {
-		text += fmt.Sprintf(", %d were refused", r.refused)
+		text += internaltext.Sprintf(", %d were refused", r.refused)
 	}
 	connected := r.taken + r.refused
 	r.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Limits on messages.
@@ -274,7 +275,7 @@ func (s *session) weigh() error {
 			length |= int(b&0x7f) << (7 * i)
 		}
 		if length > maxPacket {
-			return engine.ProtocolError(fmt.Sprintf("a packet of %d bytes; the limit is %d", length, maxPacket))
+			return engine.ProtocolError(internaltext.Sprintf("a packet of %s; the limit is %d", internaltext.Count(length, "byte"), maxPacket))
 		}
 		return nil
 	}

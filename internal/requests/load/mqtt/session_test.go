@@ -109,7 +109,7 @@ func TestRefused(t *testing.T) {
 		"half":                 {[]string{"\x20\x02\x00"}, "unexpected EOF", engine.Closed},
 		"HTTP":                 {[]string{"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request: malformed"}, "PUBACK instead of CONNACK", engine.Protocol},
 		"something else":       {[]string{"\xd0\x00"}, "instead of CONNACK", engine.Protocol},
-		"too long":             {[]string{"\x20\xff\xff\x7f"}, "2097151 bytes; the limit is 65536", engine.Protocol},
+		"too long":             {[]string{"\x20\xff\xff\x7f"}, "2,097,151 bytes; the limit is 65,536", engine.Protocol},
 		"no length":            {[]string{"\x20\xff\xff\xff\xff\x01"}, "more than four bytes", engine.Protocol},
 		"subscription denied":  {[]string{accepted, "\x90\x04\x00\x01\x01\x80"}, "SUBACK 0x80", engine.Other},
 		"one granted of two":   {[]string{accepted, "\x90\x03\x00\x01\x01"}, "SUBACK 0x80", engine.Other},
