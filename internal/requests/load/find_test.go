@@ -65,7 +65,7 @@ func TestHolds(t *testing.T) {
 			x := late(50 * ms)(0)
 			x.Answer.Status = 503
 			return x
-		}, []string{"errors < 1%"}, Fails, "status 503 10000 times"},
+		}, []string{"errors < 1%"}, Fails, "status 503 10,000 times"},
 		"late, and fine": {late(10 * ms), []string{"p99 < 20ms"}, Holds, "p99 10"},
 	} {
 		p := at(500, 20*time.Second)

@@ -131,8 +131,8 @@ func TestVerdicts(t *testing.T) {
 		}},
 		"refused": {at(500, minute), 0.1, func(time.Duration) engine.Sample {
 			return engine.Sample{Answer: engine.Answer{Failure: engine.Refused, Err: engine.ErrNoAnswer}}
-		}, Silent, "no request succeeded: connection-refused 30000 times, as the server closed", nil},
-		"errors": {at(500, minute), 0.1, func(time.Duration) engine.Sample { return engine.Sample{Answer: engine.Answer{Status: 503}} }, Silent, "status 503 30000 times", nil},
+		}, Silent, "no request succeeded: connection-refused 30,000 times, as the server closed", nil},
+		"errors": {at(500, minute), 0.1, func(time.Duration) engine.Sample { return engine.Sample{Answer: engine.Answer{Status: 503}} }, Silent, "status 503 30,000 times", nil},
 		"some errors": {at(500, minute), 0.1, func(at time.Duration) engine.Sample {
 			if (at+ms)%(100*ms) < 2*ms {
 				return engine.Sample{Answer: engine.Answer{Status: 503}}

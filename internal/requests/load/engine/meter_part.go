@@ -106,7 +106,7 @@ func into(merge func(*hdrhistogram.Histogram) int64, encoded string) error {
 		return errOther
 	}
 	if dropped := merge(h); dropped > 0 {
-		return fmt.Errorf("%s exceed the maximum duration of this run", internaltext.Count(dropped, "duration"))
+		return fmt.Errorf("%s above the maximum duration of this run", internaltext.Count(dropped, "duration"))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestOtherParts(t *testing.T) {
 		"slice 2: not a part of this run": func(p *Part) { p.Slices[1].Stage = 7 },
 		"slice 1: ":                       func(p *Part) { p.Slices[0].Latency = "nonsense" },
 		"slices or requests differ":       func(p *Part) { p.Requests = nil },
-		"durations exceed the maximum duration of this run": func(p *Part) {
+		"1 duration above the maximum duration of this run": func(p *Part) {
 			far := NewMeter([]Stretch{{For: 5 * time.Second}}, 1000*time.Hour, 1, good)
 			far.Add([]Sample{{End: 900 * time.Hour, Answer: Answer{Status: 200}}})
 			other, err := far.Part()
