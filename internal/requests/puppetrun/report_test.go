@@ -195,12 +195,12 @@ func TestHostile(t *testing.T) {
 		"many of one":       {begin + aliases.String(), ""},
 		"within itself":     {begin + "resource_statuses: &r\n  a: *r\n", ""},
 		"deep":              {begin + "x: " + strings.Repeat("[", 200_000), "yaml: "},
-		"many values":       {begin + "x: [" + strings.Repeat("a,", 2_000_000) + "]", "more than about 1000000 values"},
-		"many keys":         {begin + strings.Repeat("a: b\n", 1_000_000), "more than about 1000000 values"},
-		"many in quotes":    {begin + "x: {" + strings.Repeat(`"a":1,`, 500_000) + "}", "more than about 1000000 values"},
+		"many values":       {begin + "x: [" + strings.Repeat("a,", 2_000_000) + "]", "more than about 1,000,000 values"},
+		"many keys":         {begin + strings.Repeat("a: b\n", 1_000_000), "more than about 1,000,000 values"},
+		"many in quotes":    {begin + "x: {" + strings.Repeat(`"a":1,`, 500_000) + "}", "more than about 1,000,000 values"},
 		"nearly as many":    {begin + "x: [" + strings.Repeat("a,", 900_000) + "]", ""},
 		"a long text":       {begin + "x: \"" + strings.Repeat("a", 8<<20) + "\"", ""},
-		"many empty values": {begin + "x:\n" + strings.Repeat("-\n", 1_500_000), "more than about 1000000 values"},
+		"many empty values": {begin + "x:\n" + strings.Repeat("-\n", 1_500_000), "more than about 1,000,000 values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
