@@ -41,7 +41,7 @@ measured. One directory takes two minutes; several are measured alternately.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&o.full, "full", false, "measure for ten minutes per directory instead of two, and check that the speed is steady")
-	f.BoolVar(&o.classic, "classic", false, "measure as storage-benchmark does: 4 KiB blocks through the page cache")
+	f.BoolVar(&o.classic, "classic", false, "measure as the storage-benchmark script of Satellite does: 4 KiB blocks through the page cache")
 	f.BoolVar(&o.sustained, "sustained", false, "write until the speed is steady or the budget ends")
 	f.DurationVar(&o.budget, "budget", 10*time.Minute, "with --sustained: time limit of each measurement, such as 10m")
 	f.StringVar(&o.size, "size", "", "size of the file, such as 4GiB, or 2xRAM; 64MiB to a quarter of the free space (default 1GiB)")

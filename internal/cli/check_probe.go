@@ -44,7 +44,7 @@ func (o *probeOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.url, "url", "", "with --probe of puppet: URL that the agents use, https://HOST:8140; needs an agent's certificate")
 	f.StringArrayVar(&o.backEnds, "backend", nil, "with --probe: address of the Puppet Server behind --url; repeatable (default from webserver.conf)")
 	f.StringArrayVar(&o.environments, "environment", []string{"production"}, "with --probe: environment to request; repeatable, each further one is compared with the first")
-	f.StringVar(&o.file, "file", "", "with --probe: file to request from the server, such as modules/ssh/sshd_config (default the first plug-in)")
+	f.StringVar(&o.file, "file", "", "with --probe: file to request from the server, such as modules/ssh/sshd_config (default the first file that agents get as a plug-in)")
 	f.StringVar(&o.userAgent, "user-agent", "", "with --probe: User-Agent of the agents, as in the access log")
 	f.StringArrayVar(&o.allow, "allow", nil, "with --probe: HOST:PORT or network that may be contacted; repeatable; loopback is always allowed")
 	f.StringVar(&o.files.PuppetSSLDir, "puppet-ssldir", "", "with --probe: ssldir of a Puppet agent, with its certificate, key and CA")

@@ -25,7 +25,7 @@ type sampleOptions struct {
 const maxSample = 10 * time.Minute
 
 func (o *sampleOptions) flag(f *pflag.FlagSet) {
-	f.DurationVar(&o.lasting, "sample", 2*time.Second, "time to measure why this machine is slow; 0 turns this off (for timers and fleets); if --sample is given, a cause that is found counts as a warning for --fail-on")
+	f.DurationVar(&o.lasting, "sample", 2*time.Second, "how long to measure why this machine is slow; 0 skips this measurement (for timers and fleets); with --sample, a cause that it finds counts as a warning for --fail-on")
 	cliutil.Reads(f, "sample", "2s", func(word string) error {
 		d, err := time.ParseDuration(word)
 		if err == nil && (d < 0 || d > maxSample || d > 0 && d < 100*time.Millisecond) {

@@ -30,9 +30,10 @@ func factsCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "facts [NAME...]", Short: "Show hardware, kernel and services of a machine",
 		Long: `Shows the properties of this machine and writes nothing. A NAME, such as memory or
-disk.vda.queue_depth, selects the facts that begin with it. JSON and YAML contain all
-facts, or only the branches of the given names. --output archive writes the files that
-were read, redacted, as a text archive for --root.`,
+disk.vda.queue_depth, selects the facts that begin with it. The formats
+json and yaml contain all facts, or only the branches of the given names. --output archive
+writes the files that it read, without secrets, as a text archive. Other commands read
+that archive with --root.`,
 		Annotations: map[string]string{moreFormats: archiveFormat},
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
@@ -48,7 +49,7 @@ were read, redacted, as a text archive for --root.`,
 	}
 	c.Flags().BoolVar(&o.brief, "brief", false, "print a summary of a dozen lines")
 	c.Flags().BoolVar(&o.details, "details", false, "list every fact with its source")
-	c.Flags().StringVar(&o.archive, "archive", "", "also write the facts, redacted, into this text archive for --root")
+	c.Flags().StringVar(&o.archive, "archive", "", "also write the files that were read, without secrets, into this text archive, for --root")
 	return c
 }
 

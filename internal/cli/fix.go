@@ -62,8 +62,8 @@ func fixCommand(a *app) *cobra.Command {
 		Long: `Shows the changes that make failed rules pass, and asks before it writes. With IDs it
 changes only the values of these rules. fettle undo reverts the changes. Changes for
 another tool are printed with the command that applies them. --write DIR writes files
-for other tools, and sysctl.d and tmpfiles.d files for the next boot. It also works for
-a recorded machine (--root). After a change on a Satellite, fettle runs Satellite's
+for other tools, and sysctl.d and tmpfiles.d files for the next boot. --write also
+works for a recorded machine (--root). After a change on a Satellite, fettle runs Satellite's
 health check.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.fix(c.Context(), args, o)
@@ -71,7 +71,7 @@ health check.`,
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
-	f.StringVar(&o.write, "write", "", "also write files below this directory: for other tools, and for sysctl.d and tmpfiles.d")
+	f.StringVar(&o.write, "write", "", "below this directory, also write files for other tools, and sysctl.d and tmpfiles.d files for the next boot")
 	f.BoolVar(&o.force, "force", false, "overwrite files that fettle did not write")
 	f.StringSliceVar(&o.platforms, "platform", nil, "fix only the rules of these platforms (default all detected platforms)")
 	cliutil.Requires(c, "--write", "force")

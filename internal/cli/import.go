@@ -31,8 +31,8 @@ func importCommand(a *app) *cobra.Command {
 	var write string
 	c := &cobra.Command{
 		Use: "rhel6 DIR", Short: "Convert a tuned profile of RHEL 6",
-		Long: `Converts a RHEL 6 profile and prints the result. It explains each line that could not be
-converted as written. --write DIR writes the profile below DIR, ready for fettle tune.`,
+		Long: `Converts a RHEL 6 profile and prints the result. It explains each line that has no
+exact equivalent. --write DIR writes the profile below DIR, ready for fettle tune.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}

@@ -29,7 +29,7 @@ func logsPuppetReportsCommand(a *app) *cobra.Command {
 resource. It reads the files of the server's "store" report processor,
 reportdir/NODE/TIME.yaml (/opt/puppetlabs/server/data/puppetserver/reports, on Debian
 /var/lib/puppetserver/reports), or an agent's last_run_report.yaml. With --access-log it
-also shows how much of the wait for catalogs was the server.`,
+also shows how much of the time that agents wait for catalogs is spent in the server.`,
 		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.shown.Groups = c.Flags().Changed("top")

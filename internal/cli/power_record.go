@@ -22,8 +22,8 @@ func powerRecordCommand(a *app) *cobra.Command {
 		Use: "record -- COMMAND...", Short: "Show what the CPUs did, and the energy, during a command",
 		Long: `Runs a command, and shows what the CPUs did meanwhile, as fettle power does. With RAPL it
 also shows the energy of the processor packages and their memory, which includes that of
-all other processes. The command writes to standard error. If it fails, the exit code is
-1, and the report has the command's own.`,
+all other processes. The command's output goes to standard error. If the command
+fails, fettle exits with 1, and the report shows the exit code of the command.`,
 		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
 		RunE:        func(c *cobra.Command, args []string) error { return a.powerRecord(c.Context(), args, all) },
 	}

@@ -32,8 +32,8 @@ type RuleList struct {
 }
 
 const idsHelp = `Without arguments it takes all rules. An ID may be a quoted pattern: 'S*'. A FILE
-(NAME.yaml) may be in any directory. It is treated as if it were installed, and replaces
-an installed file of the same name.`
+(NAME.yaml) may be in any directory. It is read as if it were installed, instead of an
+installed file of the same name.`
 
 func rulesCommand(a *app) *cobra.Command {
 	c := &cobra.Command{

@@ -62,7 +62,7 @@ never removed.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.keep, "keep", 0, "remove all ended runs except this many of the newest")
+	f.IntVar(&o.keep, "keep", 0, "keep this many of the newest runs, and remove all other ended runs")
 	f.StringVar(&o.older, "older-than", "", "remove runs that ended longer ago than this, such as 90d")
 	cliutil.Between(f, "keep", 0, 1_000_000, 100)
 	cliutil.Reads(f, "older-than", "90d", func(word string) error {

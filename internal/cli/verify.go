@@ -20,9 +20,9 @@ func verifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
 		Long: `Compares every value of the active profiles, and values set separately (tune --set,
-fix), with the machine. The exit code is 3 if a value is not in force, except for these
-reasons: unsupported on this machine, overridden by an administrator's file, kept,
-refused.`,
+fix), with the machine. The exit code is 3 if a value is not in force. It stays 0
+if the value is unsupported on this machine, overridden by an administrator's file, named
+in keep.d (kept), or refused by fettle as harmful.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, l) },
 	}
 	c.Flags().BoolVarP(&l.All, "all", "a", false, "also list values that are in force")

@@ -46,7 +46,7 @@ func checkCommand(a *app) *cobra.Command {
 		Long: `Audits a running cluster and changes nothing. It checks etcd (quota, fragmentation,
 leader, disk and network latency), flags of the control plane, the number of objects,
 network sizes and kubelet settings. It also checks the volumes of registry, monitoring,
-logging, etcd and databases. Further checks are those of machine sets, health checks and
+logging, etcd and databases. Further rules cover machine sets, health checks and
 OpenShift's own configuration. If the inputs of a rule cannot be read, the rule is
 reported as unknown, never as passed.
 
@@ -56,7 +56,7 @@ requires a client certificate that its CA has signed. fettle never reads certifi
 from secrets: name their files with --etcd-cacert, --etcd-cert and --etcd-key. The API
 server's certificates for etcd are suitable.
 
-With --defragment the command defragments etcd instead of the audit. It compacts etcd's
+With --defragment the command does not audit, but defragments etcd. It compacts etcd's
 history, and defragments the members that have enough free space. It handles one member
 at a time, the leader last. It first shows the plan and asks.
 

@@ -54,10 +54,10 @@ func loadCommand(a *app) *cobra.Command {
 	o := &loadOptions{}
 	c := &cobra.Command{
 		Use: "load", Short: "Load a cluster with many objects, measure, clean up",
-		Long: `Creates the objects of a load file, and measures how the cluster handles them. Load
-files are those of OpenShift's Cluster Loader or of kube-burner. Without a file a small
-built-in load is used. fettle records each object in a journal. An interrupted run can
-therefore be resumed (resume), and exactly its objects can be removed (undo).`,
+		Long: `Creates the objects of a load file, and measures how the cluster handles them. A load
+file is one of OpenShift's Cluster Loader or of kube-burner. Without a file fettle uses a
+small built-in load. It records each object in a journal. So load resume can continue an
+interrupted run, and load undo removes exactly the objects of a run.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: cliutil.KnownVerb,
 	}

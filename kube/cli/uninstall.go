@@ -34,8 +34,8 @@ func uninstallCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "uninstall", Short: "Restore all nodes before fettle is deleted",
 		Long: `Restores all nodes that fettle has changed, after asking. Values of profiles are
-restored at once. Kubelets are restored within maxUnavailable of their pools, with
-drains where needed. The command waits until the last node is restored. Then delete
+restored at once. Kubelets are restored on at most maxUnavailable nodes of each pool at a
+time, and nodes are drained where needed. The command waits until the last node is restored. Then delete
 fettle:
 
     kubectl delete -k kube/deploy

@@ -156,9 +156,10 @@ type sizeOptions struct {
 func Command(p *Program) *cobra.Command {
 	parent := &cobra.Command{
 		Use: "size", Short: "Size Satellite, OpenShift, PostgreSQL, Puppet, ...",
-		Long: `Calculates settings for a platform, each with reason and source, the files of the
-platform's own tools, and the steps in order. It changes no machine. It reads this
-machine only where the output says so. --write DIR writes the files below a directory.`,
+		Long: `Calculates settings for a platform, each with its reason and source. It also generates
+the files for the platform's own tools, and lists the steps that apply them. It changes
+no machine. It reads this machine only where the output says so. --write DIR writes the
+files below a directory.`,
 		Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

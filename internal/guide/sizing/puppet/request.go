@@ -42,7 +42,7 @@ func New() *Request {
 		sizing.Size(&w.RAM, "ram", "memory of the machine, or the part of it for Puppet Server", 512*unit.MiB, 64*unit.TiB),
 		sizing.Word(&w.FrontEnd, "front-end", "the web server for the cache (default the installed one, or nginx)", "nginx", "apache"),
 		sizing.Words(&w.Parts, "parts", "parts to write even if the log gives no reason for them: static, cache, jruby", "static", "cache", "jruby"),
-		sizing.Count(&w.Seconds, "cache-seconds", "lifetime of a cached response in seconds; a changed file is served late by as much", 1, 86_400).Because("agents run some fifty times a day"),
+		sizing.Count(&w.Seconds, "cache-seconds", "lifetime of a cached response in seconds; agents may get a changed file this much later", 1, 86_400).Because("agents run some fifty times a day"),
 		sizing.Count(&w.Port, "port", "port of the server on the loopback, behind the front end", 1024, 65_535).Because("lower ports need root"),
 		sizing.Text(&w.Certname, "certname", "name of the server's certificate (default from its configuration, or the only one)", certname),
 	)

@@ -55,9 +55,9 @@ func New() *Request {
 	w := &Request{Content: "balanced"}
 	w.inputs = []*sizing.Input{
 		sizing.Count(&w.Hosts, "hosts", "hosts that the Satellite manages, including those behind Capsules", 1, mostHosts).Because(aboutHosts),
-		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine (default what the size needs)", 1, 4096).Because("RHEL supports no larger machine"),
-		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB (default what the size needs)", unit.GiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
-		sizing.Truth(&w.BareMetal, "bare-metal", "the machine is not a guest"),
+		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine (default as many as the hosts need)", 1, 4096).Because("RHEL supports no larger machine"),
+		sizing.Size(&w.RAM, "ram", "memory of the machine, such as 64GiB (default as much as the hosts need)", unit.GiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
+		sizing.Truth(&w.BareMetal, "bare-metal", "the machine is not a virtual machine"),
 		sizing.Count(&w.Registrations, "registrations", "hosts that register at the same time", 0, mostRegistrations).Because(aboutRegistrations),
 		sizing.Count(&w.Downloads, "downloads", "hosts that download at the same time from the Satellite itself", 0, mostHosts).Because(aboutHosts),
 		sizing.Word(&w.Content, "content", "main load: heavy is publishing and synchronizing", "balanced", "heavy"),

@@ -56,7 +56,7 @@ type frontEnd struct {
 
 func (w *frontEnd) common(doc string) []*sizing.Input {
 	w.Headroom = 2
-	return append(w.Log.Inputs(doc), sizing.Number(&w.Headroom, "headroom", "factor by which to exceed the busiest moment of the log", 1, 100))
+	return append(w.Log.Inputs(doc), sizing.Number(&w.Headroom, "headroom", "capacity, as a multiple of the load in the busiest moment of the log", 1, 100))
 }
 
 // Inputs implements sizing.Request.

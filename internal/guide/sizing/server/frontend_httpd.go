@@ -34,7 +34,7 @@ func NewHTTPD() *HTTPD {
 	w.inputs = append(w.common("log of httpd, with %D in its LogFormat"),
 		sizing.Word(&w.MPM, "mpm", "multi-processing module (default that of this machine's httpd)", "event", "prefork"),
 		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default that of this machine's httpd)", 1, 20_000),
-		sizing.Word(&w.For, "for", "layout of the machine for the file (default this machine's)", "debian", "redhat", "satellite"))
+		sizing.Word(&w.For, "for", "layout of the configuration files (default this machine's)", "debian", "redhat", "satellite"))
 	return w
 }
 

@@ -36,7 +36,7 @@ func NewHugePages() *HugePages {
 		sizing.Count(&w.Nodes, "nodes-numa", "NUMA nodes over which the pages are spread", 1, 1024).Because("Linux supports no more"),
 		sizing.Size(&w.RAM, "ram", "memory of the machine", unit.MiB, 64*unit.TiB).Because("x86-64 addresses 64 TiB"),
 		sizing.Count(&w.Group, "group", "ID of the group that may use huge pages with shmget(SHM_HUGETLB); 0 for no group", 0, 1<<31-1).Because("the range of group IDs"),
-		sizing.Text(&w.Service, "service", "with --for postgresql: unit that may lock more memory", unitName),
+		sizing.Text(&w.Service, "service", "with --for postgresql: unit whose limit on locked memory is raised", unitName),
 	}
 	return w
 }

@@ -40,7 +40,7 @@ const NetworkFile = "manifests/cluster-network-03-config.yml"
 func NewNetwork() *Network {
 	w := &Network{Overlay: "geneve", MTU: 1500, Rate: 1}
 	w.inputs = []*sizing.Input{
-		sizing.Word(&w.Overlay, "overlay", "the tunnels: vxlan is OpenShiftSDN's, geneve OVN-Kubernetes's", "vxlan", "geneve"),
+		sizing.Word(&w.Overlay, "overlay", "protocol of the tunnels between nodes: vxlan (OpenShiftSDN) or geneve (OVN-Kubernetes)", "vxlan", "geneve"),
 		sizing.Truth(&w.IPsec, "ipsec", "the traffic between nodes is encrypted"),
 		sizing.Count(&w.MTU, "mtu", "MTU of the network devices in bytes: 1500, or 9000 for jumbo frames", minMTU, maxMTU).Because("every IPv4 host accepts packets of 576 bytes, and 65,535 is the longest"),
 		sizing.Number(&w.Rate, "rate", "throughput of a node in Gbit/s", 0.001, MaxRate).Because("twice the fastest Ethernet port"),
