@@ -4,19 +4,17 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-
-	"fettle.dev/fettle/internal/text"
 )
 
-// Only blanks out all text that the platforms' rules do not need, before parsing: parsing unused
+// Only empties all lines that the platforms' rules do not need, before parsing: parsing unused
 // rules would take most of an audit's time. Line numbers stay the same. It is for embedded files,
 // which are known to load: each entry begins with "- KIND: NAME" and has its platforms and
 // dependencies on one line each. It drops evidence, which rules do not need.
 func Only(files []File, platforms []string) []File {
-	out, all := split(files)
 	rules := map[string]*entry{}
 	tables := map[string]*entry{}
-	for _, e := range all {
+	all := split(files)
+	for _, e := range slices.Concat(all...) {
 		switch e.kind {
 		case "id":
 			rules[e.name] = e
@@ -39,7 +37,7 @@ func Only(files []File, platforms []string) []File {
 			}
 		}
 	}
-	for _, e := range all {
+	for _, e := range slices.Concat(all...) {
 		switch e.kind {
 		case "id":
 			if of := listIn(e.text, "platforms"); len(of) == 0 || slices.ContainsFunc(of, func(p string) bool { return slices.Contains(platforms, p) }) {
@@ -50,45 +48,44 @@ func Only(files []File, platforms []string) []File {
 			keep(e)
 		}
 	}
-	blank(all)
-	return out
+	return join(files, all)
 }
 
-// onlyTables blanks out all text except the tables, under the same conditions as Only.
+// onlyTables empties all lines except those of tables, under the same conditions as Only.
 func onlyTables(files []File) []File {
-	out, all := split(files)
-	for _, e := range all {
+	all := split(files)
+	for _, e := range slices.Concat(all...) {
 		e.kept = e.kind == "table"
 	}
-	blank(all)
+	return join(files, all)
+}
+
+// split returns the entries of each file.
+func split(files []File) (all [][]*entry) {
+	for _, f := range files {
+		all = append(all, entries(f.Text))
+	}
+	return all
+}
+
+// join returns the files with the entries that are kept, and empty lines for the others.
+func join(files []File, all [][]*entry) []File {
+	out := slices.Clone(files)
+	for i := range out {
+		var text []byte
+		for _, e := range all[i] {
+			if e.kept {
+				text = append(text, e.text...)
+			} else {
+				text = append(text, bytes.Repeat([]byte("\n"), bytes.Count(e.text, []byte("\n")))...)
+			}
+		}
+		out[i].Text = text
+	}
 	return out
 }
 
-// split copies files and returns the entries of the copies.
-func split(files []File) (copies []File, all []*entry) {
-	for _, f := range files {
-		f.Text = bytes.Clone(f.Text)
-		copies = append(copies, f)
-		all = append(all, entries(f.Text)...)
-	}
-	return copies, all
-}
-
-// blank overwrites the entries that are not kept, except for their line breaks.
-func blank(all []*entry) {
-	for _, e := range all {
-		if e.kept {
-			continue
-		}
-		for i, c := range e.text {
-			if c != '\n' {
-				e.text[i] = ' '
-			}
-		}
-	}
-}
-
-// entry is one item of a file's list, as text.
+// entry is one item of a file's list, as text, or what stands above the list.
 type entry struct {
 	kind, name string
 	text       []byte
@@ -98,15 +95,15 @@ type entry struct {
 // entries splits a file at lines that begin with "- ".
 func entries(text []byte) []*entry {
 	var out []*entry
-	begin := -1
+	begin := 0
 	end := func(at int) {
-		if begin >= 0 {
-			e := &entry{text: text[begin:at]}
-			first, _, _ := strings.Cut(string(e.text), "\n")
-			kind, name, _ := strings.Cut(strings.TrimPrefix(first, "- "), ":")
+		e := &entry{text: text[begin:at]}
+		first, _, _ := strings.Cut(string(e.text), "\n")
+		if item, ok := strings.CutPrefix(first, "- "); ok {
+			kind, name, _ := strings.Cut(item, ":")
 			e.kind, e.name = kind, strings.TrimSpace(name)
-			out = append(out, e)
 		}
+		out = append(out, e)
 		begin = at
 	}
 	at := 0
@@ -120,19 +117,17 @@ func entries(text []byte) []*entry {
 	return out
 }
 
-var flowList = text.LazyRegexp(`(?m)^  (platforms|depends-on): \[([^\]]*)\]`)
-
 // listIn returns the list "KEY: [A, B]" of an entry.
 func listIn(text []byte, key string) []string {
+	_, rest, found := bytes.Cut(text, []byte("\n  "+key+": ["))
+	list, _, closed := bytes.Cut(rest, []byte("]"))
+	if !found || !closed {
+		return nil
+	}
 	var out []string
-	for _, m := range flowList().FindAllSubmatch(text, -1) {
-		if string(m[1]) != key {
-			continue
-		}
-		for _, word := range strings.Split(string(m[2]), ",") {
-			word, _, _ = strings.Cut(strings.Trim(word, ` "'`), " ") // the rule in "ID ITEM"
-			out = append(out, word)
-		}
+	for word := range strings.SplitSeq(string(list), ",") {
+		word, _, _ = strings.Cut(strings.Trim(word, ` "'`), " ") // the rule in "ID ITEM"
+		out = append(out, word)
 	}
 	return out
 }
