@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"path/filepath"
 	"regexp"
 	"testing"
 
 	"fettle.dev/fettle/internal/guide/rule"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // remindsOf matches the commands of other programs that reminders name.
@@ -17,12 +17,8 @@ var hasCommand = regexp.MustCompile(`\b(fettle|oc|kubectl) [a-z]`)
 // On every recorded machine each unknown finding, and each reminder, has the command that
 // makes the missing fact known: in its reason or as ask.
 func TestUnknownFindingsHaveACommand(t *testing.T) {
-	files, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(files) < 10 {
-		t.Fatal(files, err)
-	}
 	unknown := 0
-	for _, file := range files {
+	for _, file := range recordedMachines(t) {
 		audit, _ := checked(t, "--all", "--root", file)
 		for _, f := range audit.Findings {
 			switch f.State {
@@ -38,7 +34,7 @@ func TestUnknownFindingsHaveACommand(t *testing.T) {
 			}
 		}
 	}
-	if unknown < 50 {
+	if unknown < testkitroot.Sample(50) {
 		t.Errorf("%d unknown findings, of machines that were recorded in part", unknown)
 	}
 }

@@ -1,21 +1,18 @@
 package cli
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
+
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestCheckCommands runs every command of fettle that an audit of the recorded machines prints,
 // on the machine for which it was printed: check --explain as it is, fix with --write, and of
 // tune the preview. The audit fits on a screen of 40 lines.
 func TestCheckCommands(t *testing.T) {
-	hosts, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(hosts) < 10 {
-		t.Fatalf("%d machines: %v", len(hosts), err)
-	}
 	ran := map[string]bool{}
-	for _, host := range hosts {
+	for _, host := range recordedMachines(t) {
 		var out, said strings.Builder
 		if code := Main("test", []string{"check", "--root", host}, &out, &said); code != 0 {
 			t.Errorf("%s: exit code %d: %s", host, code, &said)
@@ -42,7 +39,7 @@ func TestCheckCommands(t *testing.T) {
 			}
 		}
 	}
-	if len(ran) < 20 {
+	if len(ran) < testkitroot.Sample(20) {
 		t.Errorf("only %d commands", len(ran))
 	}
 }

@@ -3,33 +3,27 @@ package cli
 import (
 	"encoding/json"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/guide/findings"
-	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // TestAnsweredAudit: what check --on prints of a host's answer is what check prints there.
 func TestAnsweredAudit(t *testing.T) {
-	machines, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(machines) < 15 {
-		t.Fatalf("%d machines, %v", len(machines), err)
-	}
-	for i := 0; i < len(machines); i += len(machines) / testkitroot.Sample(len(machines)) {
+	for _, machine := range recordedMachines(t) {
 		var answer, shown, want strings.Builder
-		Main("test", []string{"check", "--root", machines[i], "--output", "json"}, &answer, io.Discard)
-		Main("test", []string{"check", "--root", machines[i]}, &want, io.Discard)
+		Main("test", []string{"check", "--root", machine, "--output", "json"}, &answer, io.Discard)
+		Main("test", []string{"check", "--root", machine}, &want, io.Discard)
 		a, err := answeredAudit("web1", []byte(answer.String()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.From, a.Copied, a.On = machines[i], true, ""
+		a.From, a.Copied, a.On = machine, true, ""
 		findings.Print(&ui.Screen{Out: &shown, Format: ui.Table}, a, findings.View{})
 		if shown.String() != want.String() {
-			t.Errorf("%s: check --on prints\n%s\nand check itself\n%s", machines[i], shown.String(), want.String())
+			t.Errorf("%s: check --on prints\n%s\nand check itself\n%s", machine, shown.String(), want.String())
 		}
 	}
 }

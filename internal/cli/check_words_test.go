@@ -19,10 +19,6 @@ func TestFindingsAreInWords(t *testing.T) {
 		}
 	}
 	expression := regexp.MustCompile(`[=!<>]=|&&|\|\||\b(since|len|div|[kmg]ib|cell|least|like|filter|all|any|int|sum|floor)\(|\bnot \(|(^|\W)# (in|==)|"\w+" in |\bin \[`)
-	hosts, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(hosts) < 6 {
-		t.Fatal(hosts, err)
-	}
 	check := func(root string) (found []rule.Finding) {
 		r, _ := checked(t, "--all", "--root", root)
 		for _, f := range r.Findings {
@@ -34,7 +30,7 @@ func TestFindingsAreInWords(t *testing.T) {
 		}
 		return r.Findings
 	}
-	for _, root := range hosts {
+	for _, root := range recordedMachines(t) {
 		check(root)
 	}
 	// An administrator's rule without words is named by its place.

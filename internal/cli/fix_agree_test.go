@@ -22,17 +22,9 @@ import (
 // No fix makes a machine fail a rule that it has followed: neither the one of a
 // single rule nor those of all rules at once.
 func TestFixesAgree(t *testing.T) {
-	archives, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(archives) == 0 {
-		t.Fatal(err)
-	}
 	c := loadCatalogue(t)
 	applied := 0
-	each := len(archives) / testkitroot.Sample(len(archives))
-	for i, archive := range archives {
-		if i%each != 0 {
-			continue
-		}
+	for _, archive := range recordedMachines(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(archive), ".txt"), func(t *testing.T) {
 			b, err := os.ReadFile(archive)
 			if err != nil {

@@ -4,8 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // headlineVerbs are calls that work on a copy of a machine. Those whose rows may be folded
@@ -51,15 +49,7 @@ var headlineVerbs = []struct {
 // figures of these lines; on a terminal of 80 columns no line is longer but a path or command
 // that stands alone.
 func TestHeadlines(t *testing.T) {
-	machines, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(machines) < 15 {
-		t.Fatalf("%d machines, %v", len(machines), err)
-	}
-	each := len(machines) / testkitroot.Sample(len(machines))
-	for i, machine := range machines {
-		if i%each != 0 {
-			continue
-		}
+	for _, machine := range recordedMachines(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(machine), ".txt"), func(t *testing.T) {
 			t.Parallel()
 			for _, v := range headlineVerbs {

@@ -2,25 +2,21 @@ package cli
 
 import (
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/cliutil"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestFindingCommands looks at the command of every finding of the recorded machines. Those of
 // fettle are accepted for the machine, and fix and tune are run as a preview; those of other
 // programs are valid for a shell, and have no words to fill in.
 func TestFindingCommands(t *testing.T) {
-	hosts, err := filepath.Glob("../../testdata/hosts/*.txt")
-	if err != nil || len(hosts) < 10 {
-		t.Fatal(hosts, err)
-	}
 	toFill := regexp.MustCompile(`(^| )[A-Z]{3,}( |$)`)
 	ran := map[string]bool{}
-	for _, root := range hosts {
+	for _, root := range recordedMachines(t) {
 		r, _ := checked(t, "--all", "--root", root)
 		for _, f := range r.Findings {
 			commands := []string{"fettle check --explain " + f.ID, f.Ask}
@@ -49,7 +45,7 @@ func TestFindingCommands(t *testing.T) {
 			}
 		}
 	}
-	if len(ran) < 100 {
+	if len(ran) < testkitroot.Sample(100) {
 		t.Errorf("only %d commands", len(ran))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/audit"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 const firstRule = `- id: OURS1
@@ -32,7 +33,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 		t.Fatalf("the rule itself: exit %d\n%s", code, out)
 	}
 	const swappiness = `{input: "sysctl:vm.swappiness", as: number}`
-	for _, c := range []struct{ what, from, to, want string }{
+	for _, c := range testkitroot.Some([]struct{ what, from, to, want string }{
 		{"too far to the right", "  title:", "   title:", `ours.yaml:2: mapping values are not allowed in this context (is the line indented like its neighbors?`},
 		{"a tab", "  title:", "\ttitle:", `ours.yaml:2: found a tab character that violates indentation (indent with blanks)`},
 		{"a colon in text", "why: It", "why: note: it", `ours.yaml:9: mapping values are not allowed in this context (is the line indented like its neighbors? quote text with ": " in it)`},
@@ -79,7 +80,7 @@ func TestMistakesInOwnRules(t *testing.T) {
 		{"a binary file", "  why:", "  \x00\x01why:", `ours.yaml:9: control character 0x00; not a text file?`},
 		{"another encoding", "why: It", "why: \xe9It", `ours.yaml:9: invalid UTF-8 byte 0xe9`},
 		{"twice", "- id", firstRule + "- id", `ours.yaml:14: OURS1 is already defined at /etc/fettle/rules.d/ours.yaml:1`},
-	} {
+	}) {
 		t.Run(c.what, func(t *testing.T) {
 			text := strings.Replace(firstRule, c.from, c.to, 1)
 			if text == firstRule {

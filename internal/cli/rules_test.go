@@ -1,29 +1,40 @@
 package cli
 
 import (
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
-	"fettle.dev/fettle/rules"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
+var catalogue = sync.OnceValues(func() (*rule.Catalogue, error) { return audit.CatalogueOf(nil, nil) })
+
+// loadCatalogue returns fettle's rules, which are read once for all tests. Tests that run in
+// parallel must not use it, because a rule is compiled when it is first evaluated.
 func loadCatalogue(t *testing.T) *rule.Catalogue {
 	t.Helper()
-	files, err := rule.Embedded(rules.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inputs, sets := platform.Inputs(audit.Sources())
-	c, err := rule.Load(inputs, sets, files)
+	c, err := catalogue()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// recordedMachines returns the archives of the recorded machines, one in eight under -short.
+func recordedMachines(t *testing.T) []string {
+	t.Helper()
+	hosts, err := filepath.Glob("../../testdata/hosts/*.txt")
+	if err != nil || len(hosts) < 15 {
+		t.Fatalf("%d machines: %v", len(hosts), err)
+	}
+	return testkitroot.Some(hosts)
 }
 
 // Every rule of ours is without mistakes, and its examples hold.

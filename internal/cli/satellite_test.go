@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/rules"
 )
 
@@ -163,7 +164,8 @@ func alone(t *testing.T, file, id string) *rule.Catalogue {
 // out here in whole numbers.
 func TestPumaWorkers(t *testing.T) {
 	only := alone(t, "satellite.yaml", "S10")
-	for cpus := 1; cpus <= 128; cpus++ {
+	step := 128 / testkitroot.Sample(128)
+	for cpus := 1; cpus <= 128; cpus += step {
 		for gib := 1; gib <= 512; gib++ {
 			// floor(min(1.5 x CPUs, GiB - 1.5)) in halves.
 			halves := min(3*cpus, 2*gib-3)

@@ -50,6 +50,16 @@ func Sample(all int) int {
 	return all
 }
 
+// Some returns the items that a test tries: all, or one in eight under -short, evenly spread.
+func Some[T any](all []T) []T {
+	each := max(1, len(all)/Sample(max(1, len(all))))
+	var some []T
+	for i := 0; i < len(all); i += each {
+		some = append(some, all[i])
+	}
+	return some
+}
+
 // Nightly skips a test of the slow matrix, unless make test-nightly runs it.
 func Nightly(t testing.TB, why string) {
 	t.Helper()
