@@ -17,7 +17,7 @@ func TestHelp(t *testing.T) { program.Help(t, "../../docs") }
 
 var program = calls.Program{
 	Name: "fettle",
-	Tree: func() *cobra.Command { return tree("test", nil) },
+	Tree: func(args []string) *cobra.Command { return tree("test", args) },
 	Main: Main,
 	Free: free,
 }

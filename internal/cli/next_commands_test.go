@@ -53,7 +53,7 @@ func TestFindingCommands(t *testing.T) {
 // preview parses a call, and runs it for a copy if it is one of fix or tune, without a change.
 func preview(t *testing.T, root string, words []string) {
 	t.Helper()
-	if err := cliutil.Parse(tree("test", nil), words); err != nil {
+	if err := cliutil.Parse(tree("test", words), words); err != nil {
 		t.Errorf("%s: %q is not taken: %v", root, words, err)
 		return
 	}

@@ -17,7 +17,7 @@ func TestHelp(t *testing.T) { program.Help(t, "../../docs") }
 
 var program = calls.Program{
 	Name: "kubectl fettle",
-	Tree: func() *cobra.Command { return tree("test") },
+	Tree: func([]string) *cobra.Command { return tree("test") },
 	Main: Main,
 	Free: []string{
 		// kubectl's own, which client-go reads.

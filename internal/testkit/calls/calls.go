@@ -20,8 +20,8 @@ import (
 
 // Program is a program whose rejected calls are tested.
 type Program struct {
-	Name string                // as typed: kubectl fettle
-	Tree func() *cobra.Command // a new tree of its commands
+	Name string                             // as typed: kubectl fettle
+	Tree func(args []string) *cobra.Command // a new tree of the commands that a call needs; all without args
 	Main func(version string, args []string, out, errw io.Writer) int
 	// Free are the options whose text has no invalid form before the command runs: file names,
 	// hosts and the like. All other text options must reject invalid text.
@@ -47,7 +47,7 @@ func (p Program) Refusals(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(p.Tree())
+	walk(p.Tree(nil))
 }
 
 // command makes the invalid calls of one command.
@@ -95,7 +95,7 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 // refused makes a call and checks its error message. If must is set, an error is required.
 func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...string) {
 	t.Helper()
-	if cliutil.Parse(p.Tree(), args) == nil {
+	if cliutil.Parse(p.Tree(args), args) == nil {
 		if must {
 			t.Errorf("%s %s: it is taken", p.Name, strings.Join(args, " "))
 		}
@@ -110,7 +110,7 @@ func (p Program) refused(t *testing.T, c *cobra.Command, must bool, args ...stri
 		t.Errorf("%s %s: exit code %d and no call: %s", p.Name, strings.Join(args, " "), code, said)
 		return
 	}
-	root := p.Tree()
+	root := p.Tree(call)
 	if err := cliutil.Parse(root, call); err != nil {
 		t.Errorf("%s %s: %q is printed, and is not taken: %v", p.Name, strings.Join(args, " "), call, err)
 	}

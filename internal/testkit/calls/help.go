@@ -43,8 +43,8 @@ func (p Program) Help(t *testing.T, docs string) {
 			walk(sub)
 		}
 	}
-	walk(p.Tree())
-	p.overview(t, print(nil))
+	walk(p.Tree(nil))
+	p.overview(t, print([]string{})) // not nil, for which cobra takes those of the test
 }
 
 func (p Program) short(t *testing.T, c *cobra.Command) {
@@ -121,7 +121,7 @@ func (p Program) examples(t *testing.T, c *cobra.Command) {
 		words := Split(strings.TrimSpace(shellPart.ReplaceAllString(args, "")))
 		if !ok {
 			t.Errorf("%s: the example %q is no call of %s", c.CommandPath(), call, p.Name)
-		} else if err := cliutil.Parse(p.Tree(), words); err != nil {
+		} else if err := cliutil.Parse(p.Tree(words), words); err != nil {
 			t.Errorf("%s: the example %q: %v", c.CommandPath(), call, err)
 		}
 	}
@@ -169,7 +169,7 @@ func (p Program) overview(t *testing.T, text string) {
 			t.Errorf("%s: a line of %d columns: %s", p.Name, n, line)
 		}
 	}
-	for _, c := range p.Tree().Commands() {
+	for _, c := range p.Tree(nil).Commands() {
 		if name := c.Name(); !c.Hidden && name != "help" && !c.IsAdditionalHelpTopicCommand() && !regexp.MustCompile(`\b`+name+`\b`).MatchString(text) {
 			t.Errorf("%s does not name the verb %s", p.Name, name)
 		}
