@@ -10,7 +10,7 @@ var guides = map[string]cliutil.Guide{
 	"status":      {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 	"why":         {Page: "not-in-force.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
 	"numa":        {Page: "numa.md", Calls: []string{"show", "show --numastat"}},
-	"numa advise": {Calls: []string{"4:8192", "2:4GiB --output json"}},
+	"numa advise": {Calls: []string{"", "--details", "4:8192", "2:4GiB --output json"}},
 	"numa run":    {Calls: []string{"-N 0 -m 0 make -j4", "-N netdev:eth0 iperf3 -s"}},
 	"numa show":   {Calls: []string{"", "--details", "--output html > numa.html"}},
 	"history":     {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,15 +14,49 @@ import (
 )
 
 func numaAdviseCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "advise CPUS[:MB]", Short: "Show which nodes have room for a new process",
-		Long: `Shows on which NUMA nodes a process that needs so many CPUs, and so much memory, fits
-best. It is the answer of numad -w: memory that is free or inactive page cache, and CPU
-time that is idle for 2 s, weighed with the distances of the nodes. A further thread of a
-core counts as 0.2 CPUs. Nothing is changed or bound.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.numaAdvise(c.Context(), args[0]) },
+	var details bool
+	var limit time.Duration
+	c := &cobra.Command{
+		Use: "advise [CPUS[:MB]]", Short: "Plan which processes to move to other nodes",
+		Long: `Shows which processes have their memory far from their CPUs and fit better on other
+nodes: how much memory to move, and the systemd drop-in, libvirt XML, kubelet settings or
+commands to copy. It looks at processes with more than 300 MiB and 0.5 CPUs for 2 s. Often
+the answer is "leave it", with the reasons. Nothing is changed or bound.
+
+With CPUS[:MB] it shows on which nodes a new process that needs so many CPUs, and so much
+memory, fits best: the answer of numad -w. A further thread of a core counts as 0.2 CPUs.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.numaPlan(c.Context(), details, limit)
+			}
+			return a.numaAdvise(c.Context(), args[0])
+		},
 	}
+	c.Flags().BoolVar(&details, "details", false, "list also the processes to leave where they are, and why")
+	c.Flags().DurationVar(&limit, "read-for", 2*time.Second, "time limit of reading the memory of processes, the largest first")
+	return c
+}
+
+func (a *app) numaPlan(ctx context.Context, details bool, limit time.Duration) error {
+	h, err := a.host()
+	if err != nil {
+		return err
+	}
+	a.screen.Status("looking at the processes for %s", placement.Sample)
+	plan, err := placement.PlanAll(ctx, h, os.Getpid(), limit)
+	a.screen.Status("")
+	if errors.Is(err, placement.ErrRecorded) {
+		return ui.Without(err, "--root")
+	}
+	if err != nil {
+		return err
+	}
+	if a.data() {
+		return a.result(plan, nil)
+	}
+	plan.Print(a.screen, details)
+	return nil
 }
 
 func (a *app) numaAdvise(ctx context.Context, need string) error {

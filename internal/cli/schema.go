@@ -53,6 +53,7 @@ var documents = map[string]any{
 	"load-mqtt":       mqtt.Result{},
 	"numa":            placement.View{},
 	"numa-advice":     placement.Advice{},
+	"numa-plan":       placement.Plan{},
 	"numa-processes":  placement.Processes{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},

@@ -29,6 +29,8 @@ type Identity struct {
 	ResidentBytes int64 `json:"resident_bytes"`
 	// command is the first word of the command line.
 	command string
+	// vcpus are the CPUs of the virtual machine (-smp), or 0.
+	vcpus int
 }
 
 var podUID = regexp.MustCompile(`[-/]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})`)
@@ -58,15 +60,22 @@ func readIdentity(h *host.Host, pid int) (p Identity, ok bool) {
 	if m := podUID.FindStringSubmatch(p.Cgroup); m != nil {
 		p.Pod = strings.ReplaceAll(m[1], "_", "-")
 	}
-	words := strings.Split(h.File(dir+"cmdline").Text, "\x00")
+	p.readCommand(strings.Split(h.File(dir+"cmdline").Text, "\x00"))
+	return p, true
+}
+
+// readCommand reads the command line; QEMU's has -name guest=NAME,... and -smp [cpus=]N,...
+func (p *Identity) readCommand(words []string) {
 	p.command = words[0]
-	for _, word := range words { // QEMU: -name guest=NAME,...
+	for i, word := range words {
 		first, _, _ := strings.Cut(word, ",")
 		if name, ok := strings.CutPrefix(first, "guest="); ok {
 			p.Guest = name
 		}
+		if i > 0 && words[i-1] == "-smp" {
+			p.vcpus, _ = strconv.Atoi(strings.TrimPrefix(first, "cpus="))
+		}
 	}
-	return p, true
 }
 
 // listPIDs returns the numbers of all processes except one.

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -17,7 +18,7 @@ const Utilization = 85
 //
 // The process counts with the memory that it uses, or with its virtual size once it uses 80 % of a
 // node and its virtual size exceeds one; and with the CPU time that it uses, but no more cores than
-// it has threads. Its own memory counts a little more than free memory (17/16), and if it is bound
+// it has threads, or a virtual machine CPUs. Its own memory counts a little more than free memory (17/16), and if it is bound
 // to some nodes, more (5/4), so that a process does not move for nothing.
 func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
@@ -32,7 +33,7 @@ func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 		n.mb = size
 	}
 	n.mb = n.mb * 100 / min(utilization, 100)
-	n.cpu = min(p.CPU*100/utilization, 100*p.Threads)
+	n.cpu = min(p.CPU*100/utilization, 100*cmp.Or(p.vcpus, p.Threads))
 	n.slack = max((100-utilization)*w.Rooms[0].TotalCPU/200, 0)
 	return unit.CPUs(choose(w.without(p), n)...)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
@@ -23,6 +24,8 @@ type Workload struct {
 	Small int
 	// Notes has what was assumed because the machine does not report it.
 	Notes []string
+	// isolated are the CPUs that no process uses by default.
+	isolated unit.CPUSet
 }
 
 // WorkloadProcess is a process with what it used in the interval.
@@ -187,8 +190,8 @@ func (w *Workload) locate(h *host.Host, limit time.Duration) {
 	for _, u := range unread {
 		byPID[u.PID].Unread = u.Why
 	}
-	isolated, _ := unit.ParseCPUList(trimmed(h, "/sys/devices/system/cpu/isolated"))
+	w.isolated, _ = unit.ParseCPUList(strings.TrimSpace(h.File("/sys/devices/system/cpu/isolated").Text))
 	for i := range w.Processes {
-		w.Processes[i].Owner = w.owner(&w.Processes[i], isolated)
+		w.Processes[i].Owner = w.owner(&w.Processes[i])
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -33,24 +32,16 @@ const leastOwnPolicy = 10
 // and Oracle's background and server processes. It is a guess by name.
 var databases = regexp.MustCompile(`^(hdb(indexserver|nameserver|xsengine|compileserver|preprocessor|scriptserver|dpserver|esserver)|ora_[a-z0-9]+_.+|oracle_[0-9]+_.*)$`)
 
-// owner returns who places a process. isolated are the CPUs that no process uses by default.
-func (w *Workload) owner(p *WorkloadProcess, isolated unit.CPUSet) Owner {
+// owner returns who places a process.
+func (w *Workload) owner(p *WorkloadProcess) Owner {
 	switch {
 	case strings.Contains(p.Cgroup, "kubepods"):
 		return Owner{OwnedByKubelet, "in a pod: " + p.Cgroup}
 	case strings.Contains(p.Cgroup, "/machine.slice") && p.Container == "":
 		return Owner{OwnedByLibvirt, "a virtual machine: " + p.Cgroup}
 	}
-	cpus, err := unit.ParseCPUList(p.CPUs)
-	nodes, err2 := unit.ParseCPUList(p.MemoryNodes)
-	for _, n := range w.View.Nodes {
-		own, _ := unit.ParseCPUList(n.CPUs.Or(""))
-		switch {
-		case err2 == nil && n.MemoryBytes.Or(0) > 0 && !nodes.Has(n.Number):
-			return Owner{OwnedByAdmin, "its cpuset allows memory of nodes " + p.MemoryNodes}
-		case err == nil && !own.Minus(isolated).Minus(cpus).IsEmpty():
-			return Owner{OwnedByAdmin, "it may use CPUs " + p.CPUs}
-		}
+	if why := w.pinned(p); why != "" {
+		return Owner{OwnedByAdmin, why}
 	}
 	if databases.MatchString(p.Name) {
 		return Owner{OwnedByDatabase, "a guess by its name: " + p.Name + " places its memory itself"}
@@ -59,6 +50,23 @@ func (w *Workload) owner(p *WorkloadProcess, isolated unit.CPUSet) Owner {
 		return Owner{OwnedByPolicy, strings.Join(policies, ", ")}
 	}
 	return Owner{}
+}
+
+// pinned returns which bound keeps a process off some nodes or CPUs, or "". By default a process may
+// use all CPUs but the isolated ones.
+func (w *Workload) pinned(p *WorkloadProcess) string {
+	cpus, err := unit.ParseCPUList(p.CPUs)
+	nodes, err2 := unit.ParseCPUList(p.MemoryNodes)
+	for _, n := range w.View.Nodes {
+		own, _ := unit.ParseCPUList(n.CPUs.Or(""))
+		switch {
+		case err2 == nil && n.MemoryBytes.Or(0) > 0 && !nodes.Has(n.Number):
+			return "its cpuset allows memory of nodes " + p.MemoryNodes
+		case err == nil && !own.Minus(w.isolated).Minus(cpus).IsEmpty():
+			return "it may use CPUs " + p.CPUs
+		}
+	}
+	return ""
 }
 
 // ownPolicies returns the memory policies of a process, unless they cover little of its memory.
@@ -79,5 +87,3 @@ func (p *WorkloadProcess) ownPolicies() (policies []string) {
 	slices.Sort(policies)
 	return policies
 }
-
-func trimmed(h *host.Host, file string) string { return strings.TrimSpace(h.File(file).Text) }

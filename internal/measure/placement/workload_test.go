@@ -147,10 +147,7 @@ func TestCandidates(t *testing.T) {
 }
 
 func TestOwners(t *testing.T) {
-	files := processMachine()
-	files["/sys/devices/system/cpu/isolated"] = "3\n"
-	w := &Workload{View: Read(machine.Mounted(t, files))}
-	isolated, _ := unit.ParseCPUList("3")
+	w := &Workload{View: Read(machine.Mounted(t, processMachine())), isolated: unit.CPUs(3)}
 	place := func(policy string, bytes int64) *Process {
 		return &Process{Bytes: 1000, Policies: map[string]int64{"default": 1000 - bytes, policy: bytes}}
 	}
@@ -171,7 +168,7 @@ func TestOwners(t *testing.T) {
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1"}, Memory: place("interleave:0-1", 500)}, OwnedByPolicy},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1"}, Memory: place("bind:0", 100)}, ""},
 	} {
-		if got := w.owner(&c.p, isolated); got.Kind != c.want || (got.Why == "") != (c.want == "") {
+		if got := w.owner(&c.p); got.Kind != c.want || (got.Why == "") != (c.want == "") {
 			t.Errorf("%+v: %+v", c.p.Identity, got)
 		}
 	}
