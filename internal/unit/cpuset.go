@@ -157,6 +157,17 @@ func (s CPUSet) String() string {
 	return b.String()
 }
 
+// Words formats the set for a sentence: "CPU 1", "CPUs 1-3,9", "no CPUs".
+func (s CPUSet) Words() string {
+	switch s.Len() {
+	case 0:
+		return "no CPUs"
+	case 1:
+		return "CPU " + s.String()
+	}
+	return "CPUs " + s.String()
+}
+
 // Mask formats the set as a hexadecimal mask in groups of eight digits, highest
 // CPUs first: "00000001,0000000f" is 0-3,32. The empty set is "00000000".
 func (s CPUSet) Mask() string {

@@ -75,6 +75,14 @@ func TestParseCPUMask(t *testing.T) {
 	}
 }
 
+func TestCPUSetWords(t *testing.T) {
+	for want, set := range map[string]CPUSet{"no CPUs": {}, "CPU 7": CPUs(7), "CPUs 1-3,9": CPUs(1, 2, 3, 9)} {
+		if got := set.Words(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestCPUSetAlgebra(t *testing.T) {
 	a, b := CPUs(0, 1, 2, 3, 64), CPUs(2, 3, 4, 200)
 	for _, c := range []struct {

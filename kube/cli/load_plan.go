@@ -273,8 +273,12 @@ func (d *LoadPlan) headline(offline bool) (h ui.Headline) {
 	if d.PerNode > 0 {
 		pods += fmt.Sprintf(" and %s more on each node", h.Count("pods_for_each_node", d.PerNode, ""))
 	}
-	h.Line("%s, %s, %s in etcd; %s to wait for%s", h.Count("objects", d.Objects, "object"), pods,
-		h.Value("etcd_bytes", float64(d.EtcdBytes), unit.Size(d.EtcdBytes).Human()), h.Count("steps", d.Steps, "step"), d.actions())
+	wait := ""
+	if d.Steps > 0 {
+		wait = fmt.Sprintf("; %s to wait for", h.Count("steps", d.Steps, "step"))
+	}
+	h.Line("%s, %s, %s in etcd%s%s", h.Count("objects", d.Objects, "object"), pods,
+		h.Value("etcd_bytes", float64(d.EtcdBytes), unit.Size(d.EtcdBytes).Human()), wait, d.actions())
 	limits, over := d.tightest(), d.Over()
 	switch {
 	case len(d.Missing) > 0 && !offline:

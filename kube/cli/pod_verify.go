@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/corestate"
 	kubepod "fettle.dev/fettle/kube/pod"
+	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/pod/admission/node"
 )
 
@@ -163,7 +164,7 @@ func printVerified(s *ui.Screen, d *kubepod.Document, details bool) {
 	var left ui.Grid
 	left.Columns = []ui.Column{{Head: "resource"}, {Head: "allocatable", Right: true}, {Head: "requested", Right: true}, {Head: "left", Right: true}}
 	for _, r := range d.Left.Resources {
-		left.Rows = append(left.Rows, []string{r.Name, r.Allocatable, r.Requested, r.Left})
+		left.Rows = append(left.Rows, []string{r.Name, admission.Human(r.Name, r.Allocatable), admission.Human(r.Name, r.Requested), admission.Human(r.Name, r.Left)})
 	}
 	if details {
 		section(s, "Processes", &processes)

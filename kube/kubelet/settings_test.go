@@ -176,7 +176,7 @@ func TestProblems(t *testing.T) {
 		{"{cpuManagerPolicy: static}", nil, "needs reserved CPUs"},
 		{"{cpuManagerPolicy: static, kubeReserved: {cpu: 500m}}", nil, ""},
 		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0"}`, machine(), ""},
-		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0,9"}`, machine(), "CPUs 9 are not online"},
+		{`{cpuManagerPolicy: static, reservedSystemCPUs: "0,9"}`, machine(), "not online: CPU 9"},
 		{"{cpuManagerPolicy: static, systemReserved: {cpu: 20}}", nil, "systemReserved: cpu: want a string"},
 		{`{cpuManagerPolicy: static, systemReserved: {cpu: "20"}}`, machine(), "20 CPUs reserved for the system, but the machine has only 4"},
 		{`{cpuManagerPolicyOptions: {full-pcpus-only: "true"}}`, nil, "need cpuManagerPolicy static"},

@@ -225,7 +225,7 @@ func (w *writer) containers() {
 			if w.s.Format == ui.Markdown {
 				fmt.Fprintln(w.s.Out)
 			}
-			ui.PrintLine(w.s, "shared pool afterwards: CPUs %s", c.Shared)
+			ui.PrintLine(w.s, "CPUs of the shared pool afterwards: %s", c.Shared)
 		}
 	}
 	if w.details {

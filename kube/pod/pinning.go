@@ -238,9 +238,9 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	doc.CPUs = cpus.String()
 	switch {
 	case wanted == held.Len() && own:
-		j.say(c.Name, what, Pass, "%s has CPUs %s for the container: %s", j.f.HeldFrom, held, why)
+		j.say(c.Name, what, Pass, "%s has %s for the container: %s", j.f.HeldFrom, held.Words(), why)
 	case own:
-		j.broken(c.Name, what, "%s assigns CPUs %s (%d), but the container requests %d", j.f.HeldFrom, held, held.Len(), wanted)
+		j.broken(c.Name, what, "%s assigns %s (%d), but the container requests %d", j.f.HeldFrom, held.Words(), held.Len(), wanted)
 	case wanted > 0:
 		j.broken(c.Name, what, "the container requests exclusive CPUs (%d), but %s assigns none", wanted, j.f.HeldFrom)
 	}

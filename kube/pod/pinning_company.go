@@ -76,29 +76,29 @@ func (j *judge) company(c *PinnedContainer, cpus unit.CPUSet) {
 		j.doc.Company = append(j.doc.Company, CompanyDoc{c.Name, g.kind, g.who, g.number, g.on.String()})
 		switch g.kind {
 		case ofContainer:
-			containers = append(containers, fmt.Sprintf("%s (CPUs %s)", g.who, g.on))
+			containers = append(containers, fmt.Sprintf("%s (%s)", g.who, g.on.Words()))
 		case ofHost:
 			hosts = append(hosts, g.who)
 		}
 	}
 	const what = "other containers"
 	if len(containers) > 0 {
-		j.broken(c.Name, what, "other containers may run on its CPUs %s: %s", cpus, strings.Join(containers, ", "))
+		j.broken(c.Name, what, "other containers may run on its %s: %s", cpus.Words(), strings.Join(containers, ", "))
 	} else {
-		j.say(c.Name, what, Pass, "no other container may run on CPUs %s", cpus)
+		j.say(c.Name, what, Pass, "no other container may run on %s", cpus.Words())
 	}
 	const room = 4
 	if len(hosts) > room {
 		hosts = append(hosts[:room], text.Count(len(hosts)-room, "more group"))
 	}
 	if n := numbers[ofHost]; n > 0 {
-		j.say(c.Name, "processes of the node", Note, "%s may run on CPUs %s (%s); the CPU manager excludes only containers; to exclude these, use CPUAffinity of systemd or isolcpus", text.Count(n, "process"), cpus, strings.Join(hosts, ", "))
+		j.say(c.Name, "processes of the node", Note, "%s may run on %s (%s); the CPU manager excludes only containers; to exclude these, use CPUAffinity of systemd or isolcpus", text.Count(n, "process"), cpus.Words(), strings.Join(hosts, ", "))
 	}
 	if n := numbers[ofKernel]; n > 0 {
-		j.say(c.Name, "threads of the kernel", Note, "%s may run on CPUs %s, including those that are bound to one CPU", text.Count(n, "kernel thread"), cpus)
+		j.say(c.Name, "threads of the kernel", Note, "%s may run on %s, including those that are bound to one CPU", text.Count(n, "kernel thread"), cpus.Words())
 	}
 	if n := numbers[ofSandbox]; n > 0 {
-		j.say(c.Name, "sandboxes", Note, "%s of pods may run on CPUs %s; a sandbox holds namespaces and sleeps", text.Count(n, "process"), cpus)
+		j.say(c.Name, "sandboxes", Note, "%s of pods may run on %s; a sandbox holds namespaces and sleeps", text.Count(n, "process"), cpus.Words())
 	}
 }
 
@@ -122,7 +122,7 @@ func (j *judge) left() {
 		}
 		free := "no CPU is free for exclusive use"
 		if !f.Pool.Free.IsEmpty() {
-			free = fmt.Sprintf("CPUs %s are free for exclusive use", f.Pool.Free)
+			free = "free for exclusive use: " + f.Pool.Free.Words()
 		}
 		whole := min(f.Capacity.Whole(admission.CPU), f.Pool.Free.Len())
 		room := fmt.Sprintf("a container can get up to %s exclusively", text.Count(whole, "CPU"))

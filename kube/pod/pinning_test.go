@@ -91,7 +91,7 @@ func TestFound(t *testing.T) {
 		what, result, says string
 		whole              string
 	}{
-		"another container on its CPU": {func(f *PinningFacts) { f.Processes[3] = pinningProcess(40000, "app", f.Processes[3].Group, zero, both) }, "other containers", Fail, "container app of pod default/besteffort (CPUs 1)", Fail},
+		"another container on its CPU": {func(f *PinningFacts) { f.Processes[3] = pinningProcess(40000, "app", f.Processes[3].Group, zero, both) }, "other containers", Fail, "container app of pod default/besteffort (CPU 1)", Fail},
 		"a thread got out":             {func(f *PinningFacts) { f.Processes[2] = pinningProcess(32706, "pause", mine, one, both) }, "CPUs of its processes", Fail, "may also run on 0", Fail},
 		"the group was changed":        {func(f *PinningFacts) { f.Groups[mine] = Group{both, "file"} }, "CPUs of its control group", Fail, "file has 0-1, but the container's CPUs are 1", Fail},
 		"the group cannot be read":     {func(f *PinningFacts) { delete(f.Groups, mine); f.Unread[mine] = "no such file" }, "CPUs of its control group", Unknown, "no such file", Unknown},

@@ -38,7 +38,7 @@ const testSupport = 100
 
 // districts are the house, from the ground up.
 var districts = []district{
-	{path: "internal/unit", layer: 0, budget: budget{1, 710, 35}},
+	{path: "internal/unit", layer: 0, budget: budget{1, 720, 35}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 660, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 410, 22}},
 	{path: "internal/host", layer: 0, budget: budget{1, 8100, 102}},
@@ -65,13 +65,13 @@ var districts = []district{
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 750, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2210, 44}},
-	{path: "kube", layer: 4, budget: budget{24, 43300, 904}},
+	{path: "kube", layer: 4, budget: budget{24, 43300, 905}},
 	{path: "internal/cli", layer: 5, budget: budget{1, 10110, 27}},
-	{path: "kube/cli", layer: 5, budget: budget{1, 6740, 20}},
+	{path: "kube/cli", layer: 5, budget: budget{1, 6750, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6420, 140}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6440, 140}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 110, 1}},
 	{path: "test", layer: testSupport, budget: budget{3, 270, 0}},
 }

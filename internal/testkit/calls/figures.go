@@ -8,7 +8,7 @@ import (
 
 // exact matches what an output repeats with all its digits: quotations, settings and their values,
 // numbers of bugs and processes, options, and the names of processors.
-var exact = regexp.MustCompile(`"[^"]*"|\(says (?:[^()]|\([^)]*\))*\)|[\w-]+(?:[.:]+[\w-]+)+: [^ ,]+(?:, wanted \S+)?|\S+ ?(=|→) ?\S+( \d+)*|\b\d{4,5}, \d{5}\b|\b(BZ|Bug|solution|PID|port) \d+|\b\d{4,7}  pause\b|@ [\d.]+GHz|(?:^|[ (])--?[a-zA-Z][\w-]*[ =]\S+`)
+var exact = regexp.MustCompile(`"[^"]*"|\(says (?:[^()]|\([^)]*\))*\)|[\w-]+(?:[.:]+[\w-]+)+: [^ ,]+(?:, wanted \S+)?|\S+ ?(=|→) ?\S+( \d+)*|\b\d{4,5}, \d{5}\b|\b(BZ|Bug|solution|PID|port) \d+|@ [\d.]+GHz|(?:^|[ (])--?[a-zA-Z][\w-]*[ =]\S+`)
 
 // settingRow matches a table row of a setting, whose values are as the kernel or a file has them.
 var settingRow = regexp.MustCompile(`^ *(fix +)?(/\S+|\w+[._/:]\S*|Limit[A-Z]\w+):?( {2,}| \d|$)|^ *fix  |^ +(fettle|sudo|kubectl|oc|satellite-installer|systemctl) `)
@@ -33,7 +33,7 @@ var figureFaults = []struct {
 // without a number. It does not judge commands, quotations and the values of settings.
 func Figures(output string) []string {
 	var out []string
-	for _, line := range logicalLines(output) {
+	for _, line := range logicalLines(withoutPIDs(output)) {
 		whole := settingRow.MatchString(line)
 		left := exact.ReplaceAllString(line, "…0")
 		for _, f := range figureFaults {
@@ -43,6 +43,27 @@ func Figures(output string) []string {
 		}
 	}
 	return out
+}
+
+// pidTitle matches the title of a column of process IDs.
+var pidTitle = regexp.MustCompile(`(?:^|  )pid(?:$|  )`)
+
+// withoutPIDs returns the output without the process IDs in tables. Their columns are aligned to
+// the right.
+func withoutPIDs(output string) string {
+	lines := strings.Split(output, "\n")
+	end := 0 // of the column, or 0 outside of such a table
+	for i, line := range lines {
+		switch title := pidTitle.FindStringIndex(line); {
+		case title != nil:
+			end = len(strings.TrimRight(line[:title[1]], " "))
+		case line == "":
+			end = 0
+		case 0 < end && end <= len(line):
+			lines[i] = strings.TrimRight(line[:end], "0123456789") + "…" + line[end:]
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // logicalLines joins wrapped lines, which are indented by four or more blanks, to the line above.

@@ -98,7 +98,7 @@ func (p *Prediction) summary() string {
 	var parts []string
 	for _, c := range p.Outcomes[0].Containers {
 		if !c.CPUs.IsEmpty() {
-			parts = append(parts, c.Name+" on CPUs "+c.CPUs.String())
+			parts = append(parts, c.Name+" on "+c.CPUs.Words())
 		}
 	}
 	if len(parts) == 0 {

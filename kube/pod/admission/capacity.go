@@ -213,10 +213,25 @@ func (c *Capacity) unscheduled(p *Pod, m *deviceManager) *Verdict {
 // text describes a shortage, such as "8 requested, 1 of 4 in use".
 func (s shortage) text(use string) string {
 	t := unitText
+	if s.present == 0 {
+		return t(s.resource, s.asked) + " requested, and the node has none"
+	}
 	if isBytes(s.resource) && s.asked+s.used > s.present && Bytes(uint64(s.asked+s.used)) == Bytes(uint64(s.present)) {
 		t = func(_ string, n int64) string { return text.Count(n, "byte") } // three digits do not show the difference
 	}
 	return fmt.Sprintf("%s requested, %s of %s %s", t(s.resource, s.asked), t(s.resource, s.used), t(s.resource, s.present), use)
+}
+
+// Human formats a quantity for people: bytes in binary units, others unchanged.
+func Human(name, quantity string) string {
+	q, err := resource.ParseQuantity(quantity)
+	switch {
+	case err != nil || !isBytes(name):
+		return quantity
+	case q.Sign() < 0:
+		return "-" + Bytes(uint64(-q.Value()))
+	}
+	return Bytes(uint64(q.Value()))
 }
 
 func isBytes(name string) bool {

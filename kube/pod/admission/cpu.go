@@ -28,7 +28,7 @@ type cpuManager struct {
 // start.
 func startCPUManager(in *Input, s Settings, t *topology) (*cpuManager, error) {
 	if outside := s.ReservedSystemCPUs.Minus(t.all); !outside.IsEmpty() {
-		return nil, fmt.Errorf("reservedSystemCPUs: CPUs %s are not online (online: %s)", outside, t.all)
+		return nil, fmt.Errorf("reservedSystemCPUs: not online: %s (online: %s)", outside.Words(), t.all)
 	}
 	switch s.CPUManagerPolicy {
 	case PolicyNone:
@@ -97,23 +97,23 @@ func (m *cpuManager) load(st *CPUState) error {
 	}
 	if m.options.strictlyReserve {
 		if both := m.reserved.Intersect(st.Default); !both.IsEmpty() {
-			return fmt.Errorf("cpu_manager_state has the strictly reserved CPUs %s in the shared pool%s", both, remedy)
+			return fmt.Errorf("cpu_manager_state has the strictly reserved %s in the shared pool%s", both.Words(), remedy)
 		}
 	} else if lost := m.reserved.Minus(st.Default); !lost.IsEmpty() {
-		return fmt.Errorf("the reserved CPUs %s are not in the shared pool of cpu_manager_state%s", lost, remedy)
+		return fmt.Errorf("the shared pool of cpu_manager_state lacks the reserved %s%s", lost.Words(), remedy)
 	}
 	known := st.Default
 	for _, pod := range sorted(st.Entries) {
 		for _, container := range sorted(st.Entries[pod]) {
 			cpus := st.Entries[pod][container]
 			if both := st.Default.Intersect(cpus); !both.IsEmpty() {
-				return fmt.Errorf("cpu_manager_state has CPUs %s both in the shared pool and for container %s of pod %s%s", both, container, pod, remedy)
+				return fmt.Errorf("cpu_manager_state has %s both in the shared pool and for container %s of pod %s%s", both.Words(), container, pod, remedy)
 			}
 			known = known.Union(cpus)
 		}
 	}
 	if !known.Equal(all) {
-		return fmt.Errorf("cpu_manager_state is from a machine with CPUs %s; this machine has %s%s", known, all, remedy)
+		return fmt.Errorf("cpu_manager_state is from a machine with %s; this machine has %s%s", known.Words(), all, remedy)
 	}
 	m.shared = st.Default
 	return nil
@@ -175,9 +175,13 @@ func (m *cpuManager) hints(shared, reuse unit.CPUSet, number int) Answer {
 		answer.Hints[i].Preferred = h.Nodes.Count() == least || m.options.bySocket && m.socketAligned(h.Nodes, least)
 	}
 	answer.None = len(answer.Hints) == 0
-	answer.Why = fmt.Sprintf("%s requested; free: %s; on an empty machine it would fit on %s", text.Count(number, "CPU"), strings.Join(words, ", "), text.Count(least, "NUMA node"))
+	empty := "on an empty machine it would fit on " + text.Count(least, "NUMA node")
+	if whole := m.t.all.Len(); number > whole {
+		empty = "the machine has only " + text.Count(whole, "CPU")
+	}
+	answer.Why = fmt.Sprintf("%s requested; free: %s; %s", text.Count(number, "CPU"), strings.Join(words, ", "), empty)
 	if !reuse.IsEmpty() {
-		answer.Why += fmt.Sprintf("; an init container had CPUs %s, which are used again", reuse)
+		answer.Why += fmt.Sprintf("; reused from an init container: %s", reuse.Words())
 	}
 	return answer
 }

@@ -272,7 +272,7 @@ func (p *Prediction) note() {
 		t := p.in.topology()
 		for _, c := range p.Outcomes[0].Containers {
 			if others := c.CPUs.Minus(p.kubelet.cpu.available(p.kubelet.cpu.shared)); !others.IsEmpty() && !p.in.Pod.reuses(c.Name) {
-				say("container %s gets CPUs %s, which are reserved or belong to another container: with offline CPUs the kubelet misjudges which cores are free", c.Name, others)
+				say("container %s gets %s, reserved or of another container: with offline CPUs the kubelet misjudges which cores are free", c.Name, others.Words())
 			}
 			if nodes := t.nodesOf(c.CPUs); nodes.Count() > 1 {
 				say("the CPUs of container %s are on NUMA nodes %s", c.Name, nodes)

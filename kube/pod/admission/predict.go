@@ -386,5 +386,5 @@ func (p *Pod) kind(c *Container) string {
 	return "container"
 }
 
-// Bytes formats bytes like Kubernetes, such as 1536Mi.
+// Bytes formats bytes for people, such as "1.5 GiB".
 func Bytes(n uint64) string { return unit.Size(n).Human() }

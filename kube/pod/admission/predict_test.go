@@ -280,7 +280,7 @@ func TestKubeletDoesNotStart(t *testing.T) {
 		want  string
 	}{
 		"nothing reserved":    {func(in *Input) { in.Settings.ReservedSystemCPUs = unit.CPUSet{} }, "the static CPU manager needs reserved CPUs; set reservedSystemCPUs, or cpu in kubeReserved or systemReserved"},
-		"reserved not online": {func(in *Input) { in.Settings.ReservedSystemCPUs = unit.CPUs(0, 99) }, "CPUs 99 are not online"},
+		"reserved not online": {func(in *Input) { in.Settings.ReservedSystemCPUs = unit.CPUs(0, 99) }, "not online: CPU 99"},
 		"options with none": {func(in *Input) {
 			in.Settings.CPUManagerPolicy = PolicyNone
 			in.Settings.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
@@ -308,7 +308,7 @@ func TestKubeletDoesNotStart(t *testing.T) {
 		"policy of the file":   {func(in *Input) { in.State.CPU = &CPUState{Policy: PolicyNone} }, "was written with none"},
 		"memory file":          {func(in *Input) { in.State.Memory = &MemoryState{Policy: MemoryPolicyStatic} }, "memoryManagerPolicy is None"},
 		"CPUs have changed":    {func(in *Input) { in.State = held(machine(2, 1, 2, 2)) }, "cpu_manager_state is from a machine with CPUs"},
-		"reserved has changed": {func(in *Input) { in.State = held(two, "0-1") }, "the reserved CPUs 0 are not in the shared pool"},
+		"reserved has changed": {func(in *Input) { in.State = held(two, "0-1") }, "lacks the reserved CPU 0: "},
 		"CPUs twice":           {func(in *Input) { in.State = held(two, "4"); in.State.CPU.Default = newTopology(&two).all }, "both in the shared pool"},
 		"strictly reserved now": {func(in *Input) {
 			in.Settings = static(PolicyRestricted, "strict-cpu-reservation")
@@ -323,5 +323,30 @@ func TestKubeletDoesNotStart(t *testing.T) {
 				t.Errorf("%+v: %v; want %q", p.Verdict, p.Problems, c.want)
 			}
 		})
+	}
+}
+
+// TestWhole: a request beyond the machine fits on no number of NUMA nodes.
+func TestWhole(t *testing.T) {
+	for cpus, want := range map[string]string{
+		"cpu=7 memory=1Gi": "7 CPUs requested; free: 3 on node 0, 4 on node 1; on an empty machine it would fit on 2 NUMA nodes",
+		"cpu=8 memory=1Gi": "8 CPUs requested; free: 3 on node 0, 4 on node 1; on an empty machine it would fit on 2 NUMA nodes",
+		"cpu=9 memory=1Gi": "9 CPUs requested; free: 3 on node 0, 4 on node 1; the machine has only 8 CPUs",
+	} {
+		p := mustPredict(t, Input{Node: machine(2, 1, 4, 1), Settings: static(PolicySingleNUMANode), Pod: pod(guaranteed("c", cpus))})
+		if got := p.Outcomes[0].alignments()[0].Answers[1].Why; got != want {
+			t.Errorf("%s: %s", cpus, got)
+		}
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for _, c := range []struct{ name, quantity, want string }{
+		{Memory, "16165912Ki", "15.4 GiB"}, {Memory, "52428800", "50 MiB"}, {"hugepages-2Mi", "-4Mi", "-4 MiB"}, {Memory, "0", "0 B"},
+		{CPU, "1500m", "1500m"}, {"example.com/nic", "2", "2"}, {"pods", "-1", "-1"},
+	} {
+		if got := Human(c.name, c.quantity); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.name, c.quantity, got, c.want)
+		}
 	}
 }

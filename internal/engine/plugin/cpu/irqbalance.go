@@ -63,7 +63,7 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/present"); err == nil {
 		present, err := unit.ParseCPUList(strings.TrimSpace(string(b)))
 		if beyond := cpus.Minus(present); err == nil && !beyond.IsEmpty() {
-			return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the machine has CPUs %s, not %s", present, beyond)}, nil
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the machine has %s, not %s", present.Words(), beyond)}, nil
 		}
 	}
 	if b, err := r.Host.Files.ReadFile(file); err == nil {

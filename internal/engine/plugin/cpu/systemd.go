@@ -55,7 +55,7 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	}
 	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/possible"); err == nil {
 		if possible, err := unit.ParseCPUList(strings.TrimSpace(string(b))); err == nil && cpus.Intersect(possible).IsEmpty() {
-			return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has only CPUs %s", possible)}, nil
+			return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has only %s", possible.Words())}, nil
 		}
 	}
 	var items []plugin.Item
@@ -166,7 +166,7 @@ func (k manager) Effect(_ context.Context, _ setting.Setting, want setting.Value
 		case now.Equal(cpus):
 			return plugin.OK, ""
 		}
-		return plugin.NeedsReboot, fmt.Sprintf("process 1 runs on CPUs %s; systemd reads the list when the machine boots", now)
+		return plugin.NeedsReboot, fmt.Sprintf("process 1 runs on %s; systemd reads the list when the machine boots", now.Words())
 	}
 	return plugin.Unknown, "/proc/1/status has no Cpus_allowed_list"
 }
