@@ -4,16 +4,17 @@ import "fettle.dev/fettle/internal/cliutil"
 
 // guides holds the manual page and the examples of each verb.
 var guides = map[string]cliutil.Guide{
-	"facts":       {Page: "first-steps.md", Calls: []string{"--brief", "memory", "--archive web1.txt"}},
-	"list":        {Page: "profiles.md", Calls: []string{"profiles", "plugins"}},
-	"show":        {Page: "profiles.md", Calls: []string{"throughput-performance", "virtual-guest --output json"}},
-	"status":      {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
-	"why":         {Page: "not-in-force.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
-	"numa":        {Page: "numa.md", Calls: []string{"show", "show --numastat"}},
-	"numa advise": {Calls: []string{"", "--details", "4:8192", "2:4GiB --output json"}},
-	"numa run":    {Calls: []string{"-N 0 -m 0 make -j4", "-N netdev:eth0 iperf3 -s"}},
-	"numa show":   {Calls: []string{"", "--details", "--output html > numa.html"}},
-	"history":     {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
+	"facts":        {Page: "first-steps.md", Calls: []string{"--brief", "memory", "--archive web1.txt"}},
+	"list":         {Page: "profiles.md", Calls: []string{"profiles", "plugins"}},
+	"show":         {Page: "profiles.md", Calls: []string{"throughput-performance", "virtual-guest --output json"}},
+	"status":       {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
+	"why":          {Page: "not-in-force.md", Calls: []string{"vm.dirty_ratio", "/sys/kernel/mm/transparent_hugepage/enabled"}},
+	"numa":         {Page: "numa.md", Calls: []string{"show", "show --numastat"}},
+	"numa advise":  {Calls: []string{"", "--details", "4:8192", "2:4GiB --output json"}},
+	"numa balance": {Calls: []string{"--all --dry-run", "-p postgres -p redis-server", "--all -x java --yes"}},
+	"numa run":     {Calls: []string{"-N 0 -m 0 make -j4", "-N netdev:eth0 iperf3 -s"}},
+	"numa show":    {Calls: []string{"", "--details", "--output html > numa.html"}},
+	"history":      {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 
 	"power":        {Page: "power.md", Calls: []string{"", "--interval 10s --all --wide", "--follow"}},
 	"irq":          {Page: "irq.md", Calls: []string{"show"}},

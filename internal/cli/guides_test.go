@@ -23,6 +23,7 @@ var notRun = map[string]string{
 	"load":                 "needs a server; TestExamples runs some",
 	"logs puppet-reports":  "needs a report store",
 	"measure-memory":       "is started by a benchmark",
+	"numa balance":         "needs the processes of a real machine; TestNumaBalanceHere runs it",
 	"numa run":             "starts programs that need not be here; testdata/script/numa_run.txtar runs it",
 	"power":                "measures, also until Ctrl-C; testdata/script/power.txtar runs it",
 	"prove":                "takes minutes",

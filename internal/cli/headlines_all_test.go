@@ -51,7 +51,7 @@ var headlineCalls = map[string]string{
 	"rules lint": "(" + noResult + "one line, or errors", "rules show": "rules show O29", "rules test": "(" + noResult + "one line, or errors",
 	"import rhel6": "(" + noResult + "the profile itself, without --write",
 	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
-	"numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",
+	"numa balance": "(" + changes, "numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",
 	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
 	"irq show": "irq show", "power": "power", "power record": "(testdata/script/power.txtar runs a command on this machine",
 	"schedule list": "schedule list", "schedule next": "schedule next", "show": "show virtual-guest",

@@ -16,11 +16,12 @@ import (
 
 func numaCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "numa", Short: "Show where memory, CPUs and devices are",
-		Long: `Shows the NUMA nodes of a machine: their CPUs, memory, distances and devices.`,
+		Use: "numa", Short: "Show where memory, CPUs and devices are; move processes",
+		Long: `Shows the NUMA nodes of a machine: their CPUs, memory, distances and devices. Runs or
+moves processes on some of them.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(numaShowCommand(a), numaAdviseCommand(a), numaRunCommand(a))
+	c.AddCommand(numaShowCommand(a), numaAdviseCommand(a), numaBalanceCommand(a), numaRunCommand(a))
 	return c
 }
 

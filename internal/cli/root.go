@@ -235,7 +235,7 @@ var verbs = []verb{
 	{"status", statusCommand, "Look", readOnly},
 	{"why", whyCommand, "Look", readOnly},
 	{"history", historyCommand, "Look", readOnly},
-	{"numa", numaCommand, "Look", readOnly},
+	{"numa", numaCommand, "Look", 0},
 	{"power", powerCommand, "Look", rare},
 	{"irq", irqCommand, "Look", readOnly | rare},
 	{"list", listCommand, "Look", readOnly | rare},

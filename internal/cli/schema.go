@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/measure/balance"
 	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/measure/memory"
@@ -54,6 +55,7 @@ var documents = map[string]any{
 	"numa":            placement.View{},
 	"numa-advice":     placement.Advice{},
 	"numa-plan":       placement.Plan{},
+	"numa-balance":    balance.Report{},
 	"numa-processes":  placement.Processes{},
 	"plan":            tune.Plan{},
 	"plugins":         PluginList{},

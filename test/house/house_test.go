@@ -61,12 +61,12 @@ var districts = []district{
 	{path: "internal/product", layer: 2, budget: budget{16, 22990, 179}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17900, 300}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20420, 236}},
-	{path: "internal/measure", layer: 3, budget: budget{10, 15360, 328}},
+	{path: "internal/measure", layer: 3, budget: budget{11, 16160, 339}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 5860, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 750, 22}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2210, 44}},
 	{path: "kube", layer: 4, budget: budget{24, 43300, 905}},
-	{path: "internal/cli", layer: 5, budget: budget{1, 10110, 27}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 10260, 27}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6750, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -333,7 +333,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 91, "kube/cmd/kubectl-fettle": 95}
+var linked = map[string]int{"cmd/fettle": 92, "kube/cmd/kubectl-fettle": 95}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -33,6 +33,7 @@ var notRun = map[string]string{
 	"load-mqtt.md: $ fettle load mqtt --hosts 5000":   "measured",
 	"load-mqtt.md: $ fettle load mqtt --hosts 1000":   "needs a smart proxy",
 	"load.md: $ fettle load http --rate 500/s":        "measured",
+	"numa.md: $ sudo fettle numa balance":             "moves processes; TestBalanceInGuest does",
 	"numa.md: $ fettle numa advise":                   "measured; TestNumadAnswers compares it with numad",
 	"numa.md: $ fettle numa show -p":                  "the memory of a process differs; TestVerdicts reads recorded ones",
 	"machine-scale.md: after 10m0s:":                  "ten minutes; the tests of kube/machine/scale assert the text",

@@ -1,0 +1,157 @@
+// Package balance moves running processes to the NUMA nodes on which they fit best, as numad does.
+// In: the workload of a machine (package placement). Out: a decision for each process, and
+// transactions in the journal that undo can revert. Used by fettle numa balance.
+package balance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Options select processes and say when one is moved.
+type Options struct {
+	// Processes are the words of those to move (placement.Identity.Matches, or a process
+	// number); nil for all.
+	Processes []string
+	// Exclude are the words of those that are left alone.
+	Exclude []string
+	// Utilization is the share of its memory and CPU time that a process should use, in percent:
+	// numad's -u.
+	Utilization int
+	// Local is the local share from which a process is left alone, in percent: numad's -m.
+	Local int
+	// OnlyFree counts free memory without inactive page cache: numad's -C 0.
+	OnlyFree bool
+
+	isolated unit.CPUSet // CPUs that no process uses by default
+}
+
+// Decision is what is done with one process, and why.
+type Decision struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
+	// Start is the start time in clock ticks after boot: with the number it identifies the process.
+	Start       uint64 `json:"start"`
+	MemoryBytes int64  `json:"memory_bytes"`
+	// Move reports whether the process is moved; Why has the reason if not.
+	Move bool   `json:"move"`
+	Why  string `json:"why,omitempty"`
+	// Nodes and CPUs are those to which it moves.
+	Nodes string `json:"nodes,omitempty"`
+	CPUs  string `json:"cpus,omitempty"`
+	// MoveBytes is the memory on other nodes.
+	MoveBytes int64 `json:"move_bytes"`
+	// LocalPercent is the local share before the move, LocalAfterPercent that after it; null if
+	// it was not read.
+	LocalPercent      *float64 `json:"local_percent"`
+	LocalAfterPercent *float64 `json:"local_after_percent"`
+	// Result is moved, "moved in part", undone, or failed; Transaction is its number in the journal.
+	Result      string `json:"result,omitempty"`
+	Transaction int    `json:"transaction,omitempty"`
+
+	id     host.TaskID
+	spread cpu.Spread // the memory by node after the move
+}
+
+// Decide decides about the processes that the options select, in numad's order: those that may run
+// on all nodes first, by memory times CPU time. Each one counts with the moves before it. ours
+// reports whether fettle has set the CPUs of a process.
+func Decide(w *placement.Workload, o Options, ours func(host.TaskID) bool) []Decision {
+	if o.OnlyFree {
+		for i := range w.Rooms {
+			for _, n := range w.View.Nodes {
+				if free, ok := n.FreeBytes.Get(); ok && n.Number == w.Rooms[i].Node {
+					w.Rooms[i].FreeMB = int(free >> 20)
+				}
+			}
+		}
+	}
+	all := slices.Clone(w.Processes)
+	slices.SortStableFunc(all, func(a, b placement.WorkloadProcess) int {
+		bound := func(p placement.WorkloadProcess) int {
+			if ours(p.ID) {
+				return 1
+			}
+			return 0
+		}
+		weight := func(p placement.WorkloadProcess) int64 { return p.ResidentBytes * int64(p.CPU) }
+		return cmp.Or(bound(a)-bound(b), cmp.Compare(weight(b), weight(a)))
+	})
+	out := []Decision{}
+	for i := range all {
+		p := &all[i]
+		if o.selects(p) {
+			out = append(out, o.decide(w, p, ours(p.ID)))
+		}
+	}
+	return out
+}
+
+// selects reports whether the options name the process. Small ones are listed only if named.
+func (o *Options) selects(p *placement.WorkloadProcess) bool {
+	if o.Processes == nil {
+		return p.Candidate
+	}
+	return slices.ContainsFunc(o.Processes, func(word string) bool { return names(word, p) })
+}
+
+// names reports whether a word names the process.
+func names(word string, p *placement.WorkloadProcess) bool {
+	return word == strconv.Itoa(p.PID) || p.Matches(word)
+}
+
+func (o *Options) decide(w *placement.Workload, p *placement.WorkloadProcess, ours bool) Decision {
+	d := Decision{PID: p.PID, Name: p.Name, Start: p.ID.Start, MemoryBytes: p.ResidentBytes, id: p.ID}
+	if p.Memory != nil {
+		d.LocalPercent = &p.Memory.LocalPercent
+	}
+	if d.Why = o.leave(p, ours); d.Why != "" {
+		return d
+	}
+	nodes := w.Target(p, o.Utilization)
+	cpus := cpusOf(w, nodes).Minus(o.isolated)
+	away := p.Elsewhere(nodes)
+	switch may, err := unit.ParseCPUList(p.CPUs); {
+	case nodes.IsEmpty() || cpus.IsEmpty():
+		d.Why = "no node with CPUs has room for it"
+	case nodes.Len() == len(w.Rooms):
+		d.Why = "it needs all nodes"
+	case err == nil && may.Minus(cpus).IsEmpty() && away*100 <= p.Memory.Bytes*int64(100-o.Local):
+		d.Why = "it is on " + nodeWords(nodes) + " already"
+	case p.Memory.LocalPercent >= 100/float64(nodes.Len()): // what memory and threads spread over the nodes would have
+		d.Why = fmt.Sprintf("%s %% local; on %s it would not be more", unit.Digits(p.Memory.LocalPercent), nodeWords(nodes))
+	default:
+		d.Move, d.Nodes, d.CPUs, d.MoveBytes = true, nodes.String(), cpus.String(), away
+		d.spread = spreadOn(w, p, nodes)
+		occupy(w, p, nodes, d.spread)
+	}
+	return d
+}
+
+// leave returns why a process is left alone whatever the nodes have free, or "".
+func (o *Options) leave(p *placement.WorkloadProcess, ours bool) string {
+	limits := placement.NumadOptions(0)
+	switch {
+	case slices.ContainsFunc(o.Exclude, func(word string) bool { return names(word, p) }):
+		return "excluded"
+	case !p.Candidate:
+		return fmt.Sprintf("uses %s and %s CPUs; only processes above %s and %s CPUs are moved", unit.Size(p.ResidentBytes).Human(),
+			unit.Digits(float64(p.CPU)/100), unit.Size(limits.AboveBytes).Human(), unit.Digits(float64(limits.AboveCPU)/100))
+	case p.Memory == nil:
+		return "memory not read: " + cmp.Or(p.Unread, "unknown")
+	case p.Owner.Kind == placement.OwnedByAdmin && ours:
+	case p.Owner.Kind != "":
+		return p.Owner.Kind + ": " + p.Owner.Why
+	}
+	if p.Memory.LocalPercent >= float64(o.Local) {
+		return unit.Digits(p.Memory.LocalPercent) + " % local"
+	}
+	return ""
+}

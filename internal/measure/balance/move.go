@@ -1,0 +1,258 @@
+package balance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Results of a move.
+const (
+	Moved       = "moved"
+	MovedInPart = "moved in part"
+	Undone      = "undone"
+	Failed      = "failed"
+)
+
+// balancing is the kernel's own NUMA balancing. It is off while pages move: it would move them too.
+var balancing = setting.Setting{Kind: "sysctl", Name: "kernel.numa_balancing"}
+
+// whyOff is the reason in the journal, by which a later pass recognizes what a killed one has left.
+const whyOff = "off while fettle numa balance moves pages"
+
+// PlanOff plans to switch off the kernel's NUMA balancing. The plan is empty where that is off, or
+// unknown to the kernel.
+func PlanOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.Plan, error) {
+	now, err := e.Kinds.Read(ctx, balancing)
+	if err != nil || now.Absent || setting.Zero(now) {
+		return &tune.Plan{}, nil //nolint:nilerr // a kernel without it
+	}
+	return e.PlanChanges(ctx, []setting.Change{{Setting: balancing, Want: setting.Text("0"), Reason: setting.Reason{Text: whyOff}}}, state)
+}
+
+// Run carries out a plan: each process in a transaction of its own, while the kernel's NUMA balancing
+// is off. Then it looks again, and undoes the moves that made it worse. The report has the results.
+func Run(ctx context.Context, e *tune.Engine, r *Report, self int) (err error) {
+	restore, err := switchOff(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = errors.Join(err, restore())
+		r.Headline = r.summarizeResults()
+	}()
+	before, err := waits(ctx, e.Host, r)
+	if err != nil {
+		return err
+	}
+	for i := range r.Processes {
+		if d := &r.Processes[i]; d.Move {
+			if err := move(ctx, e, d); err != nil {
+				return err
+			}
+		}
+	}
+	return lookAgain(ctx, e, r, before, self)
+}
+
+// switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns the
+// function that undoes it. It first undoes that of a pass that was killed.
+func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err error) {
+	if _, err := e.Recover(ctx); err != nil {
+		return nil, err
+	}
+	state, err := e.State()
+	if err != nil {
+		return nil, err
+	}
+	for _, en := range state.Chains()[balancing] {
+		if en.Reason.Text == whyOff {
+			if _, err := e.Undo(ctx, en.Tx.ID); err != nil {
+				return nil, err
+			}
+		}
+	}
+	a, err := e.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+		return PlanOff(ctx, e, s)
+	}, tune.ApplyOptions{Kind: journal.Apply, Atomic: true})
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		if a.Tx == 0 || a.Result != journal.ResultDone {
+			return nil
+		}
+		_, err := e.Undo(context.WithoutCancel(ctx), a.Tx)
+		if errors.Is(err, tune.ErrTakenBack) {
+			return nil // by fettle undo meanwhile
+		}
+		return err
+	}, nil
+}
+
+// move moves one process. An error ends the pass; what concerns only this process is its result.
+func move(ctx context.Context, e *tune.Engine, d *Decision) error {
+	nodes, err := unit.ParseCPUList(d.Nodes)
+	if err != nil {
+		return err
+	}
+	// A thread that starts meanwhile may have the old CPUs, so the list is read until it is complete.
+	placed := map[host.TaskID]bool{}
+	for range 3 {
+		fresh := slices.DeleteFunc(threadsOf(e.Host, d.PID), func(id host.TaskID) bool { return placed[id] })
+		if len(fresh) == 0 {
+			break
+		}
+		for _, id := range fresh {
+			placed[id] = true
+		}
+		stopped := ""
+		braked := cpu.WithBrake(ctx, func() string { stopped = brake(e.Host, nodes); return stopped })
+		a, err := e.Apply(braked, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
+			return e.PlanChanges(ctx, d.changes(fresh, d.Transaction == 0), s)
+		}, tune.ApplyOptions{Kind: journal.Apply, OrNothing: true, Supersedes: d.supersedes()})
+		switch {
+		case err != nil:
+			return err
+		case a.Tx == 0 || a.Result == journal.ResultRolledBack:
+			if d.Transaction == 0 {
+				d.Result, d.Why = Failed, "the kernel refused; nothing changed"
+			}
+			return nil
+		}
+		d.Transaction = a.Tx
+		d.judge(a.Plan, stopped)
+	}
+	return nil
+}
+
+// supersedes returns the transactions that an undo of the next one also undoes.
+func (d *Decision) supersedes() []int {
+	if d.Transaction == 0 {
+		return nil
+	}
+	return []int{d.Transaction}
+}
+
+// changes are those of one transaction, in order: the CPUs of the threads, of the threads and
+// children that start later, and the memory.
+func (d *Decision) changes(threads []host.TaskID, whole bool) (all []setting.Change) {
+	reason := setting.Reason{Text: fmt.Sprintf("%s (%d) to nodes %s", d.Name, d.PID, d.Nodes)}
+	want := func(s setting.Setting, value string) {
+		all = append(all, setting.Change{Setting: s, Want: setting.Text(value), Reason: reason})
+	}
+	for _, id := range threads {
+		want(cpu.TaskAffinity(id), d.CPUs)
+	}
+	if whole {
+		want(cpu.TaskHeirs(d.id), d.CPUs)
+		want(cpu.TaskSpread(d.id), d.spread.String())
+	}
+	return all
+}
+
+// judge sets the result from the verdicts of a transaction. stopped is why the brake stopped it, or
+// "".
+func (d *Decision) judge(p *tune.Plan, stopped string) {
+	if d.Result == "" {
+		d.Result = Moved
+	}
+	for _, s := range p.Steps {
+		switch memory := s.Setting == cpu.TaskSpread(d.id); {
+		case s.Verdict != plugin.Rejected:
+		case memory:
+			d.Result, d.Why = MovedInPart, cmp.Or(stopped, "memory: "+s.Why)
+		default:
+			d.Result, d.Why = MovedInPart, s.Setting.String()+": "+s.Why
+		}
+	}
+}
+
+// Limits from which a move counts as worse.
+const (
+	waitSample = time.Second
+	// worseLocal is the loss of local share, in percentage points.
+	worseLocal = 1
+	// worseWait is how much longer the threads of a process wait for a CPU, in seconds per second.
+	worseWait = 0.25
+)
+
+// waits returns how long the threads of each process to move wait for a CPU, in seconds per second.
+func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error) {
+	first, began := map[int]float64{}, h.Clock.Now()
+	for _, d := range r.Processes {
+		if d.Move {
+			first[d.PID] = waited(h, d.PID)
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-time.After(waitSample):
+	}
+	share := map[int]float64{}
+	for pid, s := range first {
+		share[pid] = (waited(h, pid) - s) / h.Clock.Now().Sub(began).Seconds()
+	}
+	return share, nil
+}
+
+// lookAgain reads where the moved processes are now, and undoes the moves that made it worse.
+// before is how long each process waited for a CPU, in seconds per second.
+func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]float64, self int) error {
+	now, err := waits(ctx, e.Host, r)
+	if err != nil {
+		return err
+	}
+	o := workload(self)
+	o.AboveBytes, o.AboveCPU = o.AboveBytes/2, -1 // also those that have become a little smaller
+	w, err := placement.ReadWorkload(ctx, e.Host, o)
+	if err != nil {
+		return err
+	}
+	for i := range r.Processes {
+		d := &r.Processes[i]
+		if d.Transaction == 0 {
+			continue
+		}
+		for _, p := range w.Processes {
+			if p.ID == d.id && p.Memory != nil {
+				d.LocalAfterPercent = &p.Memory.LocalPercent
+			}
+		}
+		why := d.worse(now[d.PID] - before[d.PID])
+		if why == "" {
+			continue
+		}
+		if _, err := e.Undo(context.WithoutCancel(ctx), d.Transaction); err != nil && !errors.Is(err, tune.ErrTakenBack) {
+			return ui.Exit(ui.Incomplete, err)
+		}
+		d.Result, d.Why = Undone, why
+	}
+	return nil
+}
+
+// worse returns why the process is worse off after its move, or "". wait is the additional time of
+// waiting for a CPU, in seconds per second.
+func (d *Decision) worse(wait float64) string {
+	switch {
+	case d.LocalPercent != nil && d.LocalAfterPercent != nil && *d.LocalAfterPercent < *d.LocalPercent-worseLocal:
+		return fmt.Sprintf("%s local after the move, %s before", percent(d.LocalAfterPercent), percent(d.LocalPercent))
+	case wait > worseWait:
+		return fmt.Sprintf("its threads wait for a CPU: %s s more each second", unit.Digits(wait))
+	}
+	return ""
+}

@@ -1,0 +1,256 @@
+package balance
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Report is the JSON form of fettle numa balance: the plan, and with results what was done.
+type Report struct {
+	Schema    string      `json:"schema"` // fettle/numa-balance/v1
+	Headline  ui.Headline `json:"headline"`
+	Processes []Decision  `json:"processes"`
+	// Nodes is the number of NUMA nodes.
+	Nodes int `json:"nodes"`
+	// Notes has what was assumed, and what happened to kernel.numa_balancing.
+	Notes []string `json:"notes"`
+}
+
+// Plan looks at the machine for 2 s, and decides about its processes. state is the journal's: a
+// process that fettle has placed earlier may be moved again. self is not considered.
+func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options, self int) (*Report, error) {
+	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}}
+	view := placement.Read(h)
+	if r.Nodes = len(view.Nodes); r.Nodes == 0 && len(view.Unknown) > 0 {
+		return nil, fmt.Errorf("nothing could be determined: %s", view.Unknown[0])
+	}
+	if r.Nodes > 1 {
+		w, err := placement.ReadWorkload(ctx, h, workload(self))
+		if err != nil {
+			return nil, err
+		}
+		o.isolated, _ = unit.ParseCPUList(strings.TrimSpace(h.File("/sys/devices/system/cpu/isolated").Text))
+		r.Notes = append(r.Notes, w.Notes...)
+		r.Processes = Decide(w, o, placedBy(state))
+		if err := r.addSmall(h, w, o, self); err != nil {
+			return nil, err
+		}
+		keepPinnedThreads(h, r.Processes, state)
+	}
+	r.Headline = r.summarize()
+	return r, nil
+}
+
+// readFor limits the time of reading the memory of candidates. It is longer than that of a look at a
+// machine, because moving their pages takes longer still.
+const readFor = 30 * time.Second
+
+func workload(self int) placement.WorkloadOptions {
+	o := placement.NumadOptions(self)
+	o.ReadFor = readFor
+	return o
+}
+
+// placedBy returns a function that reports whether fettle has set the CPUs of a task.
+func placedBy(state *journal.State) func(host.TaskID) bool {
+	chains := state.Chains()
+	return func(id host.TaskID) bool { return len(chains[cpu.TaskAffinity(id)]) > 0 }
+}
+
+// addSmall adds the named processes that are not in the workload, because they are small and idle. A
+// word that names no process is an error.
+func (r *Report) addSmall(h *host.Host, w *placement.Workload, o Options, self int) error {
+	for _, word := range o.Processes {
+		found := false
+		for i := range w.Processes {
+			found = found || names(word, &w.Processes[i])
+		}
+		if found {
+			continue
+		}
+		small, err := placement.ReadProcesses(h, word, self, time.Second)
+		if err != nil {
+			return ui.Exit(ui.Usage, err)
+		}
+		limits := placement.NumadOptions(0)
+		why := fmt.Sprintf("uses at most %s and %s CPUs; only processes above both are moved", unit.Size(limits.AboveBytes).Human(), unit.Digits(float64(limits.AboveCPU)/100))
+		for _, p := range small.Processes {
+			r.Processes = append(r.Processes, Decision{PID: p.PID, Name: p.Name, MemoryBytes: p.Bytes, LocalPercent: &p.LocalPercent, Why: why})
+		}
+		for _, p := range small.Unread {
+			r.Processes = append(r.Processes, Decision{PID: p.PID, Name: p.Name, Why: why})
+		}
+	}
+	return nil
+}
+
+// keepPinnedThreads leaves processes alone that have bound threads of their own: the main thread,
+// by which the owner of a process is found, does not show it.
+func keepPinnedThreads(h *host.Host, all []Decision, state *journal.State) {
+	ours := placedBy(state)
+	for i := range all {
+		d := &all[i]
+		if !d.Move {
+			continue
+		}
+		main, err := h.Sched.Affinity(d.id)
+		for _, id := range threadsOf(h, d.PID) {
+			cpus, err2 := h.Sched.Affinity(id)
+			if err == nil && err2 == nil && !cpus.Equal(main) && !ours(id) {
+				d.Move, d.Nodes, d.CPUs, d.MoveBytes = false, "", "", 0
+				d.Why = fmt.Sprintf("places its threads itself: thread %d may use CPUs %s", id.TID, cpus)
+				break
+			}
+		}
+	}
+}
+
+// Moves returns the number of processes to move.
+func (r *Report) Moves() (n int) {
+	for _, d := range r.Processes {
+		if d.Move {
+			n++
+		}
+	}
+	return n
+}
+
+func nodeWords(nodes unit.CPUSet) string {
+	if nodes.Len() == 1 {
+		return "node " + nodes.String()
+	}
+	return "nodes " + nodes.String()
+}
+
+func (r *Report) summarize() (h ui.Headline) {
+	moves, bytes := r.Moves(), int64(0)
+	for _, d := range r.Processes {
+		if d.Move {
+			bytes += d.MoveBytes
+		}
+	}
+	left := len(r.Processes) - moves
+	switch {
+	case r.Nodes < 2:
+		h.Line("nothing to do: this machine has %s", h.Count("nodes", r.Nodes, "NUMA node"))
+	case moves == 0 && left == 0:
+		h.Line("nothing to do: no process uses more than %s and %s CPUs", unit.Size(300<<20).Human(), "0.5")
+	case moves == 0:
+		h.Line("nothing to do: %s left where they are", h.Count("left", left, "process"))
+	default:
+		h.Line("%s to move, with %s on other nodes; %s left where they are", h.Count("moves", moves, "process"),
+			h.Value("move_bytes", float64(bytes), unit.Size(bytes).Human()), h.Count("left", left, ""))
+	}
+	return h
+}
+
+// Print prints the plan: the processes to move, then those that stay with the reason.
+func (r *Report) Print(s *ui.Screen) {
+	ui.PrintHeadline(s, &r.Headline)
+	move := &ui.Grid{Columns: []ui.Column{{Head: "PID", Right: true}, {Head: "name"}, {Head: "memory", Right: true}, {Head: "local", Right: true}, {Head: "to nodes"}, {Head: "CPUs"}, {Head: "to move", Right: true}}}
+	stay := &ui.Grid{Columns: []ui.Column{{Head: "PID", Right: true}, {Head: "name"}, {Head: "memory", Right: true}, {Head: "why", Below: true}}}
+	for _, d := range r.Processes {
+		first := []string{strconv.Itoa(d.PID), d.Name, unit.Size(d.MemoryBytes).Human()}
+		if d.Move {
+			move.Rows = append(move.Rows, append(first, percent(d.LocalPercent), d.Nodes, d.CPUs, unit.Size(d.MoveBytes).Human()))
+		} else {
+			stay.Rows = append(stay.Rows, append(first, d.Why))
+		}
+	}
+	if len(move.Rows) > 0 {
+		ui.Heading(s, "to move")
+		move.Write(s)
+	}
+	if len(stay.Rows) > 0 {
+		ui.Heading(s, "left where they are")
+		stay.Write(s)
+	}
+	for _, note := range r.Notes {
+		ui.PrintLine(s, "? %s", note)
+	}
+}
+
+func percent(share *float64) string {
+	if share == nil {
+		return "?"
+	}
+	return unit.Digits(*share) + " %"
+}
+
+func transaction(id int) string {
+	if id == 0 {
+		return "-"
+	}
+	return strconv.Itoa(id)
+}
+
+// PrintResults prints what was done.
+func (r *Report) PrintResults(s *ui.Screen) {
+	ui.PrintHeadline(s, &r.Headline)
+	g := &ui.Grid{Columns: []ui.Column{{Head: "PID", Right: true}, {Head: "name"}, {Head: "nodes"}, {Head: "local"}, {Head: "transaction", Right: true}, {Head: "result"}, {Head: "why", Below: true}}}
+	for _, d := range r.Processes {
+		if d.Result != "" {
+			g.Rows = append(g.Rows, []string{strconv.Itoa(d.PID), d.Name, d.Nodes, percent(d.LocalPercent) + " -> " + percent(d.LocalAfterPercent), transaction(d.Transaction), d.Result, d.Why})
+		}
+	}
+	if len(g.Rows) > 0 {
+		g.Write(s)
+	}
+}
+
+// summarizeResults is the headline after the moves.
+func (r *Report) summarizeResults() (h ui.Headline) {
+	count := map[string]int{}
+	var txs []string
+	before, after, read := 0.0, 0.0, 0.0
+	for _, d := range r.Processes {
+		count[d.Result]++
+		if d.Result == Moved || d.Result == MovedInPart {
+			txs = append(txs, strconv.Itoa(d.Transaction))
+			if d.LocalPercent != nil && d.LocalAfterPercent != nil {
+				before, after, read = before+*d.LocalPercent, after+*d.LocalAfterPercent, read+1
+			}
+		}
+	}
+	line := h.Count("moved", count[Moved]+count[MovedInPart], "") + " of " + h.Count("moves", r.Moves(), "process") + " moved"
+	if read > 0 {
+		line += ": " + h.Figure("local_before_percent", before/read, "%") + " local before, " + h.Figure("local_after_percent", after/read, "%") + " now"
+	}
+	sign := "; "
+	for _, bad := range []struct{ result, figure, words string }{{MovedInPart, "in_part", " in part"}, {Undone, "undone", " undone"}, {Failed, "failed", " failed"}} {
+		if n := count[bad.result]; n > 0 {
+			line += sign + h.Count(bad.figure, n, "") + bad.words
+			sign = ", "
+		}
+	}
+	h.Line("%s", line)
+	if len(txs) > 0 {
+		h.Line("to restore: %s", text.CommandLine(append([]string{"fettle", "undo"}, txs...)))
+	}
+	return h
+}
+
+// Err returns an error if not all processes could be moved.
+func (r *Report) Err() error {
+	bad := 0
+	for _, d := range r.Processes {
+		if d.Result == MovedInPart || d.Result == Failed {
+			bad++
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	return ui.Exit(ui.Partial, fmt.Errorf("%d of %s moved in part or not at all", bad, text.Count(r.Moves(), "process")))
+}

@@ -1,0 +1,125 @@
+package balance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// cpusOf returns the CPUs of nodes.
+func cpusOf(w *placement.Workload, nodes unit.CPUSet) (cpus unit.CPUSet) {
+	for _, n := range w.View.Nodes {
+		if own, err := unit.ParseCPUList(strings.TrimSpace(n.CPUs.Or(""))); err == nil && nodes.Has(n.Number) {
+			cpus = cpus.Union(own)
+		}
+	}
+	return cpus
+}
+
+// spreadOn returns the memory of the process by node after its move: what is on the nodes stays, and
+// the rest is spread over them in proportion to their free memory.
+func spreadOn(w *placement.Workload, p *placement.WorkloadProcess, nodes unit.CPUSet) cpu.Spread {
+	free, all := map[int]int64{}, int64(0)
+	for _, r := range w.Rooms {
+		if nodes.Has(r.Node) {
+			free[r.Node] = int64(max(r.FreeMB, 1))
+			all += free[r.Node]
+		}
+	}
+	away := float64(p.Elsewhere(nodes))
+	to := cpu.Spread{}
+	for n, mb := range free {
+		to[n] = int64(away * float64(mb) / float64(all))
+	}
+	for _, s := range p.Memory.Nodes {
+		if nodes.Has(s.Node) {
+			to[s.Node] += s.Bytes
+		}
+	}
+	return to
+}
+
+// occupy changes the rooms to what they are after the process has moved to the nodes.
+func occupy(w *placement.Workload, p *placement.WorkloadProcess, nodes unit.CPUSet, to cpu.Spread) {
+	was := map[int]placement.NodeShare{}
+	for _, s := range p.Memory.Nodes {
+		was[s.Node] = s
+	}
+	for i := range w.Rooms {
+		r := &w.Rooms[i]
+		s := was[r.Node]
+		r.FreeMB = min(r.FreeMB+int((s.Bytes-to[r.Node])>>20), r.TotalMB)
+		r.FreeCPU += int(float64(p.CPU) * s.CPUPercent / 100)
+		if nodes.Has(r.Node) {
+			r.FreeCPU -= p.CPU / nodes.Len()
+		}
+		r.FreeCPU = min(r.FreeCPU, r.TotalCPU) // below 0: more is wanted than the node has
+	}
+}
+
+// Limits of the brake.
+const (
+	mostPressure = 10       // percent of the last 10 s in which a task waited for memory
+	leastFree    = 64 << 20 // bytes on a node that receives pages: free, or inactive page cache
+)
+
+// brake returns why no more pages should be moved to the nodes, or "".
+func brake(h *host.Host, nodes unit.CPUSet) string {
+	if line, _, ok := strings.Cut(h.File("/proc/pressure/memory").Text, "\n"); ok {
+		_, rest, _ := strings.Cut(line, "avg10=")
+		word, _, _ := strings.Cut(rest, " ")
+		if share, err := strconv.ParseFloat(word, 64); err == nil && share > mostPressure {
+			return fmt.Sprintf("stopped by memory pressure: %s %% of the last 10 s, limit %d %%", unit.Digits(share), mostPressure)
+		}
+	}
+	for _, n := range nodes.Numbers() {
+		free := int64(0)
+		text := h.File(fmt.Sprintf("/sys/devices/system/node/node%d/meminfo", n)).Text
+		for line := range strings.Lines(text) {
+			f := strings.Fields(line) // Node 1 MemFree: 42 kB
+			if len(f) > 3 && (f[2] == "MemFree:" || f[2] == "Inactive(file):") {
+				kb, _ := strconv.ParseInt(f[3], 10, 50)
+				free += kb << 10
+			}
+		}
+		if text != "" && free < leastFree {
+			return fmt.Sprintf("stopped: node %d has %s free, limit %s", n, unit.Size(free).Human(), unit.Size(leastFree).Human())
+		}
+	}
+	return ""
+}
+
+// threadsOf returns the threads of a process.
+func threadsOf(h *host.Host, pid int) (ids []host.TaskID) {
+	list, _ := h.Files.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, d := range list {
+		tid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		if t, err := h.Sched.Task(tid); err == nil && !t.Zombie {
+			ids = append(ids, t.TaskID)
+		}
+	}
+	slices.SortFunc(ids, func(a, b host.TaskID) int { return a.TID - b.TID })
+	return ids
+}
+
+// waited returns how long the threads of a process have waited for a CPU, in seconds.
+func waited(h *host.Host, pid int) (s float64) {
+	list, _ := h.Files.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, d := range list {
+		f := strings.Fields(h.File(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, d.Name())).Text)
+		if len(f) == 3 {
+			ns, _ := strconv.ParseFloat(f[1], 64)
+			s += ns / 1e9
+		}
+	}
+	return s
+}
