@@ -1,0 +1,189 @@
+package balance
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// victim is a process with threads that starts a child when asked to.
+type victim struct {
+	pid   int
+	start func() int
+}
+
+func startVictim(t *testing.T) *victim {
+	c := exec.Command(os.Args[0], "4")
+	c.Env = append(os.Environ(), "FETTLE_TEST_BALANCE=hold")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); line != "ready\n" {
+		t.Fatal(line, err)
+	}
+	var children []int
+	t.Cleanup(func() {
+		in.Close()
+		_ = c.Wait()
+		for _, pid := range children {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+	})
+	return &victim{pid: c.Process.Pid, start: func() int {
+		fmt.Fprintln(in)
+		line, err := lines.ReadString('\n')
+		pid, err2 := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil || err2 != nil {
+			t.Fatal(line, err, err2)
+		}
+		children = append(children, pid)
+		return pid
+	}}
+}
+
+// affinities returns the CPUs of the threads of processes.
+func affinities(t *testing.T, pids ...int) map[host.TaskID]string {
+	all := map[host.TaskID]string{}
+	h := host.Live()
+	for _, pid := range pids {
+		for _, id := range threadsOf(h, pid) {
+			if cpus, err := h.Sched.Affinity(id); err == nil {
+				all[id] = cpus.String()
+			} else if !errors.Is(err, host.ErrEnded) {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// differs returns the tasks whose CPUs are not those of all tasks before.
+func differs(now map[host.TaskID]string, want string) (bad []string) {
+	for id, cpus := range now {
+		if cpus != want {
+			bad = append(bad, id.String()+": "+cpus)
+		}
+	}
+	return bad
+}
+
+// TestKilledMove kills the mover at every write of a journal and of a thread's CPUs. Undo then
+// restores the CPUs of all threads, and of a child that has started since.
+func TestKilledMove(t *testing.T) {
+	all, err := host.Live().Sched.Affinity(taskOf(t, os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.Len() < 2 {
+		root.Missing(t, "needs two CPUs")
+	}
+	if nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*"); len(nodes) != 1 {
+		root.Missing(t, "needs a machine with one NUMA node; TestBalanceInGuest has four")
+	}
+	last := unit.CPUs(all.Max()).String()
+	step := 1
+	if testing.Short() {
+		step = 4
+	}
+	v, narrowed, points := startVictim(t), 0, 0
+	for n := 1; ; n += step {
+		state := filepath.Join(t.TempDir(), "state")
+		c := exec.Command(os.Args[0], state, strconv.Itoa(n), strconv.Itoa(v.pid), last)
+		c.Env = append(os.Environ(), "FETTLE_TEST_BALANCE=move")
+		out, err := c.CombinedOutput()
+		killed := err != nil && err.Error() == "signal: killed"
+		if err != nil && !killed {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if len(differs(affinities(t, v.pid), all.String())) > 0 {
+			narrowed++
+		}
+		child := v.start()
+		if _, err := newEngine(state).Undo(context.Background()); err != nil && !errors.Is(err, tune.ErrNothing) {
+			t.Fatalf("killed at point %d: %v", n, err)
+		}
+		if bad := differs(affinities(t, v.pid, child), all.String()); len(bad) > 0 {
+			t.Fatalf("killed at point %d: not restored: %v", n, bad)
+		}
+		if !killed {
+			break
+		}
+		points++
+	}
+	if narrowed < 2 || points*step < 10 {
+		t.Errorf("%d points, at %d of which threads were bound", points, narrowed)
+	}
+}
+
+// TestMove binds all threads to the CPUs, those of a process in one transaction.
+func TestMove(t *testing.T) {
+	all, err := host.Live().Sched.Affinity(taskOf(t, os.Getpid()))
+	if err != nil || all.Len() < 2 {
+		root.Missing(t, "needs two CPUs")
+	}
+	v, e := startVictim(t), newEngine(filepath.Join(t.TempDir(), "state"))
+	before := affinities(t, v.pid)
+	last := unit.CPUs(all.Max()).String()
+	d := Decision{PID: v.pid, Name: "hold", Nodes: "0", CPUs: last, Move: true, id: taskOf(t, v.pid)}
+	if d.spread, err = cpu.ReadSpread(e.Host, d.id); err != nil {
+		t.Fatal(err)
+	}
+	if err := move(t.Context(), e, &d); err != nil || d.Result != Moved {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	child := v.start()
+	if bad := differs(affinities(t, v.pid, child), last); len(bad) > 0 {
+		t.Errorf("not bound: %v", bad)
+	}
+	state, err := e.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !placedBy(state)(d.id) || placedBy(&journal.State{})(d.id) {
+		t.Error("the journal does not show who has placed the process")
+	}
+	if _, err := e.Undo(t.Context(), d.Transaction); err != nil {
+		t.Fatal(err)
+	}
+	now := affinities(t, v.pid)
+	maps.DeleteFunc(now, func(id host.TaskID, _ string) bool { return before[id] == "" })
+	if !maps.Equal(before, now) || len(differs(affinities(t, child), all.String())) > 0 {
+		t.Errorf("undone: %v, before: %v", slices.Sorted(maps.Values(now)), before)
+	}
+}
+
+func taskOf(t *testing.T, pid int) host.TaskID {
+	t.Helper()
+	task, err := host.Live().Sched.Task(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task.TaskID
+}

@@ -1,0 +1,157 @@
+package balance
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/plugin/cpu"
+	"fettle.dev/fettle/internal/fact"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	testkitvm "fettle.dev/fettle/internal/testkit/vm"
+)
+
+// four are the numbers of four processes of 350 MB that work, each interleaved over four nodes of
+// 1 GiB.
+type four struct {
+	vm   *testkitvm.VM
+	pids []string
+}
+
+func startFour(vm *testkitvm.VM) *four {
+	f := &four{vm: vm}
+	for i := range 4 {
+		vm.Must(fmt.Sprintf("systemd-run --quiet --unit=hold%d --property=Nice=19 --setenv=FETTLE_TEST_BALANCE=hold --property=StandardOutput=file:/run/hold%[1]d /usr/local/bin/hold 350 work", i))
+	}
+	vm.Must("for i in 0 1 2 3; do until grep -q ready /run/hold$i; do sleep 1; done; done")
+	f.pids = strings.Fields(vm.Must("for i in 0 1 2 3; do systemctl show --property=MainPID --value hold$i; done"))
+	return f
+}
+
+func (f *four) stop() { f.vm.Must("systemctl stop hold0 hold1 hold2 hold3") }
+
+// spread returns the memory of a process by node.
+func (f *four) spread(pid string) cpu.Spread {
+	all := cpu.Spread{}
+	fact.ParseNumaMaps(f.vm.Must("cat /proc/"+pid+"/numa_maps"), 4096, func(m *fact.NumaMapping) {
+		for _, n := range m.Nodes {
+			all[n.Node] += n.Pages * m.PageBytes
+		}
+	})
+	return all
+}
+
+// cpus returns the CPUs of all threads of a process: one line, or one for each that differs.
+func (f *four) cpus(pid string) string {
+	return strings.TrimSpace(f.vm.Must("sed -n 's/Cpus_allowed_list:.//p' /proc/" + pid + "/task/*/status | sort -u"))
+}
+
+// local returns the share of the memory that is on the node of the CPUs, in percent. In the guest,
+// node N has CPU N.
+func (f *four) local(pid string) float64 {
+	s, here := f.spread(pid), int64(0)
+	for n, bytes := range s {
+		if f.cpus(pid) == fmt.Sprint(n) {
+			here += bytes
+		}
+	}
+	return 100 * float64(here) / float64(s.Total())
+}
+
+// TestBalanceInGuest balances four processes in a guest with four nodes. At least 95 % of the memory
+// of each is then on the node of its CPUs, and undo restores all. numad does the same next to it.
+func TestBalanceInGuest(t *testing.T) {
+	programs := testkitroot.Numactl(t)
+	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 4096})
+	vm.Put(testkitroot.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
+	vm.Put(testkitvm.Tests(t, "."), "/usr/local/bin/hold")
+	vm.Put(programs+"/numad", "/usr/local/bin/numad")
+	vm.Must("systemctl disable --quiet --now tuned.service 2>/dev/null; true")
+	// The kernel's balancing is on, but begins after an hour: it would move the pages too.
+	vm.Must("mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; cd /sys/kernel/debug/sched/numa_balancing && for f in scan_delay_ms scan_period_max_ms scan_period_min_ms; do echo 3600000 >$f; done; sysctl -w kernel.numa_balancing=1")
+
+	f := startFour(vm)
+	before := map[string]cpu.Spread{}
+	for _, pid := range f.pids {
+		before[pid] = f.spread(pid)
+		t.Logf("%s: %s on CPUs %s", pid, before[pid], f.cpus(pid))
+	}
+	out, code := vm.RunFor(time.Hour, "fettle numa balance --all --yes --output json 2>/run/said; code=$?; cat /run/said >&2; exit $code")
+	var r Report
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || r.Moves() != 4 {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, vm.Read("/run/said"))
+	}
+	t.Log(r.Headline.Lines)
+	for _, pid := range f.pids {
+		local := f.local(pid)
+		if t.Logf("%s: %.1f %% local: %s on CPUs %s", pid, local, f.spread(pid), f.cpus(pid)); local < 95 {
+			t.Errorf("%s: %.1f %% local, want 95", pid, local)
+		}
+	}
+	if got := strings.TrimSpace(vm.Read("/proc/sys/kernel/numa_balancing")); got != "1" {
+		t.Errorf("kernel.numa_balancing is %s afterwards", got)
+	}
+	if out, _ := vm.RunFor(time.Hour, "fettle numa balance --all --dry-run"); !strings.Contains(out, "nothing to do: 4 processes left") {
+		t.Errorf("a second time: %s", out)
+	}
+	f.undone(t, "undo", before)
+	t.Run("killed", func(t *testing.T) { f.killed(t, before) })
+	f.stop()
+
+	// numad moves one process in each pass.
+	f = startFour(vm)
+	vm.Must("mkdir -p /run/numad && numad -i 5:15 -l 6")
+	done := func() (all int) {
+		for _, pid := range f.pids {
+			if f.local(pid) >= 95 {
+				all++
+			}
+		}
+		return all
+	}
+	testkitroot.Eventually(10*time.Minute, func() bool { return done() == 4 })
+	for _, pid := range f.pids {
+		t.Logf("numad: %s: %.1f %% local: %s on CPUs %s", pid, f.local(pid), f.spread(pid), f.cpus(pid))
+	}
+	vm.Must("numad -i 0; true")
+	f.stop()
+}
+
+// undone runs fettle undo, and checks that everything is as before.
+func (f *four) undone(t *testing.T, when string, before map[string]cpu.Spread) {
+	t.Helper()
+	if out, code := f.vm.RunFor(time.Hour, "fettle undo 2>&1"); code != 0 {
+		t.Errorf("%s: exit %d\n%s", when, code, out)
+	}
+	for _, pid := range f.pids {
+		now := f.spread(pid)
+		if cpus, away := f.cpus(pid), now.Away(before[pid]); cpus != "0-3" || away > 0.05 {
+			t.Errorf("%s: process %s has CPUs %s and memory %s, before 0-3 and %s", when, pid, cpus, now, before[pid])
+		}
+	}
+	if got := strings.TrimSpace(f.vm.Read("/proc/sys/kernel/numa_balancing")); got != "1" {
+		t.Errorf("%s: kernel.numa_balancing is %s", when, got)
+	}
+}
+
+// killed kills a pass with one process at every seventh point at which a crash could leave incomplete
+// work, and undoes it.
+func (f *four) killed(t *testing.T, before map[string]cpu.Spread) {
+	off := false
+	for n := 1; ; n += 7 {
+		out, code := f.vm.RunFor(time.Hour, fmt.Sprintf("FETTLE_TEST_BALANCE=move hold /var/lib/fettle %d %s 2>&1", n, f.pids[0]))
+		off = off || strings.TrimSpace(f.vm.Read("/proc/sys/kernel/numa_balancing")) == "0"
+		f.undone(t, fmt.Sprintf("killed at point %d", n), before)
+		if code == 0 {
+			if n < 20 || !off {
+				t.Errorf("%d points; numa_balancing seen off: %v", n, off)
+			}
+			return
+		}
+		if code != 137 || n > 200 {
+			t.Fatalf("point %d: exit %d\n%s", n, code, out)
+		}
+	}
+}
