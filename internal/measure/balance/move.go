@@ -87,9 +87,14 @@ func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err e
 	}
 	a, err := e.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
 		return PlanOff(ctx, e, s)
-	}, tune.ApplyOptions{Kind: journal.Apply, Atomic: true})
+	}, tune.ApplyOptions{Kind: journal.Apply, OrNothing: true})
 	if err != nil {
 		return nil, err
+	}
+	for _, s := range a.Plan.Steps {
+		if s.Verdict != plugin.OK && e.Tell != nil {
+			e.Tell(fmt.Sprintf("%s stays on, so the kernel may move pages too: %s", balancing, s.Why))
+		}
 	}
 	return func() error {
 		if a.Tx == 0 || a.Result != journal.ResultDone {

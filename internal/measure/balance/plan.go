@@ -23,7 +23,7 @@ type Report struct {
 	Processes []Decision  `json:"processes"`
 	// Nodes is the number of NUMA nodes.
 	Nodes int `json:"nodes"`
-	// Notes has what was assumed, and what happened to kernel.numa_balancing.
+	// Notes has what was assumed because the machine does not report it.
 	Notes []string `json:"notes"`
 }
 
