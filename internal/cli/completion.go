@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/irq"
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/measure/experiment"
@@ -39,6 +40,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"facts":                        a.completeFacts,
 		"fix":                          fixable,
 		"fix --platform":               cliutil.ListOf(platforms...),
+		"irq advise":                   a.completeInterruptDevices,
 		"show":                         a.completeProfiles,
 		"tune":                         a.completeProfiles,
 		"verify":                       a.completeProfiles,
@@ -201,4 +203,12 @@ func (a *app) completeSchedule(c *cobra.Command, given []string, _ string) ([]st
 		out = append(out, strconv.Itoa(e.Line)+"\t"+e.String())
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) completeInterruptDevices(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	h, err := a.host()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return irq.Read(h).Names(), cobra.ShellCompDirectiveNoFileComp
 }

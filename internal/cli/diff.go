@@ -119,13 +119,19 @@ func (a *app) printApply(names []string, update bool) {
 	if update {
 		args = []string{"tune", "--update"}
 	}
+	a.printToApply(a.next(args...), internaltext.CommandLine(append([]string{"fettle"}, args...)))
+}
+
+// printToApply prints the command that applies a plan: here, or on the machine of which this is a
+// copy.
+func (a *app) printToApply(here, there string) {
 	if a.root != "" {
 		fmt.Fprintln(a.screen.Out, "\nto apply it on that machine:")
-		ui.PrintCommand(a.screen, internaltext.CommandLine(append([]string{"fettle"}, args...)))
+		ui.PrintCommand(a.screen, there)
 		return
 	}
 	fmt.Fprintln(a.screen.Out, "\nto apply it:")
-	ui.PrintCommand(a.screen, a.next(args...))
+	ui.PrintCommand(a.screen, here)
 }
 
 // next returns the command line of another verb for the same machine.

@@ -17,7 +17,8 @@ var guides = map[string]cliutil.Guide{
 	"history":      {Page: "tune-and-undo.md", Calls: []string{"", "--output json"}},
 
 	"power":        {Page: "power.md", Calls: []string{"", "--interval 10s --all --wide", "--follow"}},
-	"irq":          {Page: "irq.md", Calls: []string{"show"}},
+	"irq":          {Page: "irq.md", Calls: []string{"show", "advise"}},
+	"irq advise":   {Calls: []string{"", "eth0", "--output json > plan.json"}},
 	"irq show":     {Calls: []string{"", "--all --wide", "--root sosreport --output json"}},
 	"power record": {Calls: []string{"-- make -j4", "--output json -- gzip -k backup.tar"}},
 

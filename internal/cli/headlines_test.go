@@ -43,6 +43,7 @@ var headlineVerbs = []struct {
 	{"numa show", true},
 	{"power", true},
 	{"irq show", true},
+	{"irq advise", true},
 }
 
 // On every recorded machine the first lines are the headline that the JSON output has, with the

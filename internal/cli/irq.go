@@ -30,5 +30,5 @@ CPUs. Counts are since boot.`,
 		},
 	}
 	show.Flags().BoolVar(&all, "all", false, "show all devices, not only the first 12 and those that are not ok")
-	return cliutil.Group("irq", "Show where interrupts are served", show)
+	return cliutil.Group("irq", "Show and plan where interrupts are served", show, irqAdviseCommand(a))
 }

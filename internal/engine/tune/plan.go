@@ -21,7 +21,7 @@ import (
 // prints it; `fettle tune --plan FILE` applies it.
 type Plan struct {
 	Schema string `json:"schema"` // fettle/plan/v1
-	// Headline is set only by fettle diff and fix.
+	// Headline is set only by fettle diff, fix and irq advise.
 	Headline ui.Headline `json:"headline,omitzero"`
 	Created  time.Time   `json:"created"`
 	By       string      `json:"by,omitempty"` // who saved the plan
@@ -34,7 +34,8 @@ type Plan struct {
 	Sources  []profile.Source `json:"sources,omitempty"`
 	Steps    []Step           `json:"steps"`
 	Problems []Problem        `json:"problems,omitempty"`
-	// Skipped lists the sections that are disabled or do not apply to this machine.
+	// Skipped lists the sections that are disabled or do not apply to this machine, and of fettle
+	// irq advise the devices that are left as they are.
 	Skipped []Skipped `json:"skipped,omitempty"`
 
 	undecided []error        // reasons why it is unknown whether some sections apply

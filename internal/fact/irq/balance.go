@@ -29,7 +29,15 @@ type Balance struct {
 	Invalid string `json:"invalid,omitempty"`
 
 	quiet unit.CPUSet // isolated and nohz_full
+	args  string      // IRQBALANCE_ARGS
 }
+
+// Variables of irqbalance.
+const (
+	maskVariable = "IRQBALANCE_BANNED_CPUS"
+	listVariable = "IRQBALANCE_BANNED_CPULIST"
+	argsVariable = "IRQBALANCE_ARGS"
+)
 
 // environmentFiles are the paths of the environment file: Red Hat's and SUSE's, then Debian's.
 var environmentFiles = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
@@ -53,7 +61,8 @@ func readBalance(h *host.Host) Balance {
 	}
 	b.ban(env)
 	_, b.Oneshot = env["IRQBALANCE_ONESHOT"]
-	words := strings.Fields(env["IRQBALANCE_ARGS"] + " " + env["OPTIONS"]) // OPTIONS: Debian before 10
+	b.args = env[argsVariable]
+	words := strings.Fields(b.args + " " + env["OPTIONS"]) // OPTIONS: Debian before 10
 	for i, w := range words {
 		name, value, joined := strings.Cut(w, "=")
 		if !joined && i+1 < len(words) {
@@ -78,7 +87,7 @@ func (b *Balance) ban(env map[string]string) {
 	for _, v := range []struct {
 		name string
 		read func(string) (unit.CPUSet, error)
-	}{{"IRQBALANCE_BANNED_CPUS", unit.ParseCPUMask}, {"IRQBALANCE_BANNED_CPULIST", unit.ParseCPUList}} {
+	}{{maskVariable, unit.ParseCPUMask}, {listVariable, unit.ParseCPUList}} {
 		text := env[v.name]
 		if text == "" {
 			continue

@@ -28,6 +28,8 @@ type Report struct {
 	RFSEntries *int64 `json:"rps_sock_flow_entries"`
 	// Unknown lists why something could not be read.
 	Unknown []string `json:"unknown"`
+
+	online unit.CPUSet // CPUs that have a column in /proc/interrupts
 }
 
 // Node is a NUMA node.
@@ -69,11 +71,24 @@ type Device struct {
 	HintsIgnored int     `json:"hints_ignored"`
 	Verdict      Verdict `json:"verdict"`
 
-	cpus  unit.CPUSet
-	local float64
-	blind bool // the CPUs of an interrupt are unknown
-	busy  int  // number of interrupts with more than leastBusy
+	lines  []interrupt
+	cpus   unit.CPUSet
+	local  float64
+	blind  bool   // the CPUs of an interrupt are unknown
+	busy   int    // number of interrupts with more than leastBusy
+	driver string // of the PCI device, or ""
 }
+
+// interrupt is one interrupt of a device.
+type interrupt struct {
+	number int
+	name   string // as the driver calls it
+	cpus   unit.CPUSet
+	count  float64 // since boot
+	fixed  bool    // only the kernel moves it
+}
+
+func (i *interrupt) busy() bool { return i.count > leastBusy }
 
 // Queues are the software queues of a network device: which CPUs process what it received (RPS,
 // RFS), and which use its transmit queues (XPS).
@@ -90,6 +105,15 @@ type Queues struct {
 	XPSList    string `json:"xps_cpu_list"`
 	// OffNodeList is the part of RPSList that is not on Node.
 	OffNodeList string `json:"rps_off_node_cpu_list"`
+
+	rps []queue  // receive queues with RPS
+	tx  []string // transmit queues, by number
+}
+
+// queue is a queue with the CPUs that software sends its packets to.
+type queue struct {
+	name string // rx-0
+	cpus unit.CPUSet
 }
 
 const interruptsFile = "/proc/interrupts"
@@ -107,6 +131,14 @@ func Read(h *host.Host) *Report {
 	r.readQueues(h)
 	r.Headline = r.headline()
 	return r
+}
+
+// Names returns the names of the devices.
+func (r *Report) Names() (out []string) {
+	for _, d := range r.Devices {
+		out = append(out, d.Name)
+	}
+	return out
 }
 
 func (r *Report) readNodes(h *host.Host) {
@@ -150,6 +182,7 @@ func (r *Report) readDevices(h *host.Host) {
 		r.Unknown = append(r.Unknown, why)
 		return
 	}
+	r.online = unit.CPUs(cpus...)
 	owners := readOwners(h)
 	found := map[string]*Device{}
 	var names []string
@@ -168,22 +201,19 @@ func (r *Report) readDevices(h *host.Host) {
 		}
 		d := found[at.name]
 		if d == nil {
-			d = &Device{Name: at.name, Node: at.node}
+			d = &Device{Name: at.name, Node: at.node, driver: at.driver}
 			found[at.name] = d
 			names = append(names, at.name)
 		}
-		d.add(h, dir, number)
+		line := interrupt{number: number, name: lastWord(l.Text)}
 		local, _ := r.cpusOf(d.Node)
-		before := d.Count
 		for i, n := range l.Counts {
-			d.Count += n
+			line.count += n
 			if local.Has(cpus[i]) {
 				d.local += n
 			}
 		}
-		if d.Count-before > leastBusy {
-			d.busy++
-		}
+		d.add(h, dir, line)
 	}
 	for _, name := range names {
 		d := found[name]
@@ -195,24 +225,44 @@ func (r *Report) readDevices(h *host.Host) {
 	})
 }
 
-// add adds an interrupt to a device.
-func (d *Device) add(h *host.Host, dir string, number int) {
-	d.Interrupts = append(d.Interrupts, number)
-	list := h.File(dir + "effective_affinity_list")
-	if strings.TrimSpace(list.Text) == "" { // before Linux 4.15, or not active
-		list = h.File(dir + "smp_affinity_list")
+// add adds an interrupt, whose files are in dir, to a device.
+func (d *Device) add(h *host.Host, dir string, line interrupt) {
+	d.Interrupts = append(d.Interrupts, line.number)
+	d.Count += line.count
+	if line.busy() {
+		d.busy++
 	}
-	now, err := unit.ParseCPUList(strings.TrimSpace(list.Text))
-	if !list.Exists || err != nil || now.IsEmpty() {
+	allowed, err := unit.ParseCPUList(strings.TrimSpace(h.File(dir + "smp_affinity_list").Text))
+	now, err2 := unit.ParseCPUList(strings.TrimSpace(h.File(dir + "effective_affinity_list").Text))
+	// Before Linux 4.15 there is only the first. An interrupt that was moved keeps its effective
+	// CPU until it occurs again.
+	if both := now.Intersect(allowed); err == nil && (err2 != nil || both.IsEmpty()) {
+		now = allowed
+	}
+	if now.IsEmpty() {
 		d.blind = true
 		return
 	}
+	line.cpus, line.fixed = now, isFixed(h, dir, line.name)
+	d.lines = append(d.lines, line)
 	d.cpus = d.cpus.Union(now)
 	hint, err := unit.ParseCPUMask(h.File(dir + "affinity_hint").Text)
 	if err == nil && !hint.IsEmpty() && !now.Minus(hint).IsEmpty() {
 		d.HintsIgnored++
 	}
 }
+
+// isFixed reports whether the kernel manages an interrupt, so that no program can move it. Newer
+// kernels make its file read-only (kernel/irq/proc.c); for others it is known of the queues of
+// nvme, virtio_blk and virtio_scsi, which ask for managed interrupts.
+func isFixed(h *host.Host, dir, name string) bool {
+	if st, err := h.Files.Stat(dir + "smp_affinity"); h.Live && err == nil && st.Mode().Perm()&0o222 == 0 {
+		return true
+	}
+	return managedName().MatchString(name)
+}
+
+var managedName = text.LazyRegexp(`^(nvme\d+q[1-9]\d*|virtio\d+-req(\.\d+|uest))$`)
 
 // judge sets the verdict on a device.
 func (r *Report) judge(d *Device) {
@@ -244,8 +294,8 @@ func (r *Report) judge(d *Device) {
 
 // owner is a device that has interrupts.
 type owner struct {
-	name string
-	node *int
+	name, driver string
+	node         *int
 }
 
 // readOwners returns the PCI devices by interrupt, named by their network or NVMe device
@@ -258,7 +308,8 @@ func readOwners(h *host.Host) map[int]owner {
 		return out
 	}
 	for _, d := range list {
-		own := owner{name: d.Name()}
+		driver, _ := h.Files.Readlink(dir + d.Name() + "/driver")
+		own := owner{driver: path.Base(driver)}
 		if node, err := strconv.Atoi(strings.TrimSpace(h.File(dir + d.Name() + "/numa_node").Text)); err == nil && node >= 0 {
 			own.node = &node
 		}
@@ -298,11 +349,7 @@ func childName(h *host.Host, dir string, depth int, other string) string {
 // driverName returns the device in the text of an interrupt: "IR-PCI-MSI 524288-edge eth0-TxRx-0"
 // is of eth0, "nvme0q3" of nvme0, and "virtio2-input.0" of virtio2.
 func driverName(line string) string {
-	words := strings.Fields(line)
-	if len(words) == 0 {
-		return "?"
-	}
-	name := words[len(words)-1]
+	name := lastWord(line)
 	if disk, queue, ok := strings.Cut(name, "q"); ok && strings.HasPrefix(disk, "nvme") && strings.Trim(queue, "0123456789") == "" {
 		return disk
 	}
@@ -313,6 +360,15 @@ func driverName(line string) string {
 		return m[1]
 	}
 	return name
+}
+
+// lastWord returns the name that a driver gave to an interrupt, or "?".
+func lastWord(line string) string {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return "?"
+	}
+	return words[len(words)-1]
 }
 
 // queueName matches the name of a device with a queue: eth0-TxRx-0, i40e-eno1-TxRx-3,

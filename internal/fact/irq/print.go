@@ -162,3 +162,75 @@ func number(node *int) string {
 	}
 	return strconv.Itoa(*node)
 }
+
+// Undetermined returns why the advice is about no device, or "".
+func (a *Advice) Undetermined(r *Report) string {
+	switch {
+	case len(r.Devices) == 0 && len(r.Unknown) > 0:
+		return r.Unknown[0]
+	case len(a.Moves) == 0 && len(a.Left) > 0 && !slices.ContainsFunc(a.Left, func(l Left) bool { return l.Why != unknownCPUs }):
+		return "the CPUs that serve interrupts are unknown"
+	}
+	return ""
+}
+
+// Headline returns the answer: how much should be served elsewhere, which is nothing on most
+// machines, and whether irqbalance is in charge. writes is the number of values that the plan
+// changes.
+func (a *Advice) Headline(r *Report, writes int) (h ui.Headline) {
+	moved := map[string]bool{}
+	for _, m := range a.Moves {
+		if m.Device != "" {
+			moved[m.Device] = true
+		}
+	}
+	devices := len(a.Left) + len(moved)
+	switch why := a.Undetermined(r); {
+	case why != "":
+		h.Line("cannot tell: %s", why)
+	case len(a.Moves) == 0:
+		h.Count("values_to_write", 0, "")
+		line := "leave it: nothing to move for " + h.Count("devices", devices, "device")
+		if groups := a.byReason(); len(groups) == 1 {
+			line += ": " + groups[0].why
+		}
+		h.Line("%s", line)
+	default:
+		h.Line("%s for %s of %s", h.Count("values_to_write", writes, "change"), h.Count("devices_moved", len(moved), "device"), h.Count("devices", devices, ""))
+	}
+	h.Line("%s", r.Balance.words())
+	return h
+}
+
+// reasonGroup are the devices that are left for the same reason.
+type reasonGroup struct {
+	why     string
+	devices []string
+}
+
+// byReason groups the devices that are left by their reason.
+func (a *Advice) byReason() (out []reasonGroup) {
+	for _, l := range a.Left {
+		i := slices.IndexFunc(out, func(g reasonGroup) bool { return g.why == l.Why })
+		if i < 0 {
+			i = len(out)
+			out = append(out, reasonGroup{why: l.Why})
+		}
+		out[i].devices = append(out[i].devices, l.Device)
+	}
+	return out
+}
+
+// PrintLeft prints which devices are left as they are, and why.
+func (a *Advice) PrintLeft(s *ui.Screen) {
+	groups := a.byReason()
+	if len(groups) == 0 || len(groups) == 1 && len(a.Moves) == 0 { // the headline has it
+		return
+	}
+	fmt.Fprintln(s.Out)
+	g := ui.Grid{Columns: []ui.Column{{Head: "left because"}, {Head: "devices", Cut: true}}}
+	for _, l := range groups {
+		g.Rows = append(g.Rows, []string{l.why, strings.Join(l.devices, ", ")})
+	}
+	g.Write(s)
+}

@@ -34,20 +34,23 @@ func (r *Report) readQueues(h *host.Host) {
 		}
 		q := Queues{Device: d.Name(), Node: nodeOf(h, at+"/device")}
 		var rps, xps unit.CPUSet
-		for _, queue := range queues {
-			in := at + "/queues/" + queue.Name() + "/"
+		for _, d := range queues {
+			name := d.Name()
+			in := at + "/queues/" + name + "/"
 			switch {
-			case strings.HasPrefix(queue.Name(), "rx-"):
+			case strings.HasPrefix(name, "rx-"):
 				q.RxQueues++
 				if cpus := mask(h, in+"rps_cpus"); !cpus.IsEmpty() {
 					rps = rps.Union(cpus)
 					q.RPSQueues++
+					q.rps = append(q.rps, queue{name, cpus})
 				}
 				if n, err := strconv.ParseInt(strings.TrimSpace(h.File(in+"rps_flow_cnt").Text), 10, 64); err == nil {
 					q.RFSEntries += n
 				}
-			case strings.HasPrefix(queue.Name(), "tx-"):
+			case strings.HasPrefix(name, "tx-"):
 				q.TxQueues++
+				q.tx = append(q.tx, name)
 				if cpus := mask(h, in+"xps_cpus"); !cpus.IsEmpty() {
 					xps = xps.Union(cpus)
 					q.XPSQueues++

@@ -191,6 +191,41 @@ func TestIRQBalancePlan(t *testing.T) {
 	}
 }
 
+// TestIRQBalanceArguments: the other variable is set and removed in its own line only.
+func TestIRQBalanceArguments(t *testing.T) {
+	const before = "IRQBALANCE_BANNED_CPULIST=1\n# end\n"
+	h := machine.Mounted(t, map[string]string{files[1]: before})
+	k := IRQBalanceKinds(h)["irqbalance"]
+	s, err := k.Resolve(setting.Setting{Kind: "irqbalance", Name: files[1] + "/IRQBALANCE_ARGS"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want setting.Value
+		text string
+	}{
+		{setting.Text(`"--banirq=40"`), before + "IRQBALANCE_ARGS=\"--banirq=40\"\n"},
+		{setting.Text(`"--banirq=40 --banirq=41"`), before + "IRQBALANCE_ARGS=\"--banirq=40 --banirq=41\"\n"},
+		{setting.Absent, before},
+	} {
+		if err := k.Write(t.Context(), s, c.want); err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := h.Files.ReadFile(files[1]); string(b) != c.text {
+			t.Errorf("%v: %q", c.want, b)
+		}
+		if v, err := k.Read(t.Context(), s); err != nil || v != c.want {
+			t.Errorf("reads %v, %v", v, err)
+		}
+	}
+	if err := k.Write(t.Context(), s, setting.Text("a\nLD_PRELOAD=x")); err == nil {
+		t.Error("a second line was written")
+	}
+	if _, err := k.Resolve(setting.Setting{Kind: "irqbalance", Name: files[1] + "/PATH"}); err == nil {
+		t.Error("another variable is a setting")
+	}
+}
+
 func TestRestartOnlyWhatRuns(t *testing.T) {
 	for status, want := range map[int][]string{
 		0: {"service irqbalance status", "service irqbalance restart"},
@@ -221,14 +256,14 @@ func FuzzLastValue(f *testing.F) {
 		if strings.Contains(value, "\n") {
 			return
 		}
-		set := setLast(text, value)
-		if got, ok := lastValue(set); !ok || got != value {
+		set := setLast(text, irqbalanceVariable, value)
+		if got, ok := lastValue(set, irqbalanceVariable); !ok || got != value {
 			t.Errorf("set %q in %q: reads %q", value, text, got)
 		}
-		old, had := lastValue(text)
-		back := dropLast(set)
+		old, had := lastValue(text, irqbalanceVariable)
+		back := dropLast(set, irqbalanceVariable)
 		if had {
-			back = setLast(set, old)
+			back = setLast(set, irqbalanceVariable, old)
 		}
 		if back != text {
 			t.Errorf("%q came back as %q", text, back)

@@ -5,7 +5,6 @@ package cpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +30,7 @@ var IRQBalance = plugin.Plugin{
 const (
 	irqbalanceVariable = "IRQBALANCE_BANNED_CPULIST"
 	irqbalanceMask     = "IRQBALANCE_BANNED_CPUS"
+	irqbalanceArgs     = "IRQBALANCE_ARGS"
 )
 
 // files are the paths of irqbalance's environment file: Red Hat's and SUSE's, then Debian's.
@@ -92,55 +92,69 @@ func maskLine(text string) (at int) {
 
 // IRQBalanceKinds returns the setting kinds that this plug-in adds:
 //
-//	irqbalance:FILE  the value of IRQBALANCE_BANNED_CPULIST in FILE
+//	irqbalance:FILE                  the value of IRQBALANCE_BANNED_CPULIST in FILE
+//	irqbalance:FILE/IRQBALANCE_ARGS  the value of IRQBALANCE_ARGS in FILE
 func IRQBalanceKinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{"irqbalance": kind{h}}
 }
 
 type kind struct{ host *host.Host }
 
-func (kind) Files(s setting.Setting) []string { return []string{s.Name} }
+func (kind) Files(s setting.Setting) []string {
+	file, _ := variableOf(s)
+	return []string{file}
+}
+
+// variableOf returns the environment file of a setting and its variable.
+func variableOf(s setting.Setting) (file, variable string) {
+	if file, ok := strings.CutSuffix(s.Name, "/"+irqbalanceArgs); ok {
+		return file, irqbalanceArgs
+	}
+	return s.Name, irqbalanceVariable
+}
 
 func (k kind) Resolve(s setting.Setting) (setting.Setting, error) {
-	if slices.Contains(files, s.Name) {
+	if file, _ := variableOf(s); slices.Contains(files, file) {
 		return s, nil
 	}
 	return setting.Setting{}, fmt.Errorf("%s: want one of %s", s, strings.Join(files, ", "))
 }
 
 func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) {
-	b, err := k.host.Files.ReadFile(s.Name)
+	file, variable := variableOf(s)
+	b, err := k.host.Files.ReadFile(file)
 	if err != nil {
 		return setting.Value{}, err
 	}
-	v, ok := lastValue(string(b))
+	v, ok := lastValue(string(b), variable)
 	switch {
 	case !ok:
 		return setting.Absent, nil
 	case strings.HasSuffix(v, `\`):
-		return setting.Value{}, fmt.Errorf("%s: %s continues on the next line; write it on one line", s.Name, irqbalanceVariable)
+		return setting.Value{}, fmt.Errorf("%s: %s continues on the next line; write it on one line", file, variable)
 	}
 	return setting.Text(v), nil
 }
 
 func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
-	st, err := k.host.Files.Stat(s.Name)
+	file, variable := variableOf(s)
+	st, err := k.host.Files.Stat(file)
 	if err != nil {
 		return err
 	}
-	b, err := k.host.Files.ReadFile(s.Name)
+	b, err := k.host.Files.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	if strings.ContainsAny(v.Text, "\n\\") {
-		return fmt.Errorf("%s: %q is not a CPU list", s, v.Text)
+		return fmt.Errorf("%s: %q has more than one line, or a backslash", s, v.Text)
 	}
-	text := dropLast(string(b))
+	text := dropLast(string(b), variable)
 	if !v.Absent {
-		text = setLast(string(b), v.Text)
+		text = setLast(string(b), variable, v.Text)
 	}
 	if text != string(b) {
-		if err := k.host.Files.Replace(s.Name, []byte(text), host.AttrOf(st)); err != nil {
+		if err := k.host.Files.Replace(file, []byte(text), host.AttrOf(st)); err != nil {
 			return err
 		}
 	}
@@ -194,25 +208,20 @@ func unquote(s string) string {
 	return s
 }
 
-var errNoAssignment = errors.New("no assignment")
-
-// assignment returns the offset of the value in a line that assigns the variable. It returns
-// errNoAssignment for other lines.
-func assignment(line string) (start int, err error) {
+// assignment returns the offset of the value in a line that assigns a variable. ok is false for
+// other lines.
+func assignment(line, variable string) (start int, ok bool) {
 	trimmed := strings.TrimLeft(line, " \t")
-	if !strings.HasPrefix(trimmed, irqbalanceVariable+"=") {
-		return 0, errNoAssignment
-	}
-	return len(line) - len(trimmed) + len(irqbalanceVariable) + 1, nil
+	return len(line) - len(trimmed) + len(variable) + 1, strings.HasPrefix(trimmed, variable+"=")
 }
 
 // split splits the text at the last assignment, which is in force (systemd.exec(5),
 // EnvironmentFile): the text before its value, the value, and the rest.
-func split(text string) (before, value, after string, ok bool) {
+func split(text, variable string) (before, value, after string, ok bool) {
 	at, end := -1, -1
 	off := 0
 	for line := range strings.Lines(text) {
-		if i, err := assignment(line); err == nil {
+		if i, ok := assignment(line, variable); ok {
 			at, end = off+i, off+len(strings.TrimSuffix(line, "\n"))
 		}
 		off += len(line)
@@ -223,28 +232,28 @@ func split(text string) (before, value, after string, ok bool) {
 	return text[:at], text[at:end], text[end:], true
 }
 
-func lastValue(text string) (string, bool) {
-	_, v, _, ok := split(text)
+func lastValue(text, variable string) (string, bool) {
+	_, v, _, ok := split(text, variable)
 	return v, ok
 }
 
 // setLast replaces the value of the last assignment. If there is none, it adds a line, which
 // dropLast removes exactly.
-func setLast(text, value string) string {
-	before, _, after, ok := split(text)
+func setLast(text, variable, value string) string {
+	before, _, after, ok := split(text, variable)
 	switch {
 	case ok:
 		return before + value + after
 	case text == "" || strings.HasSuffix(text, "\n"):
-		return text + irqbalanceVariable + "=" + value + "\n"
+		return text + variable + "=" + value + "\n"
 	}
-	return text + "\n" + irqbalanceVariable + "=" + value
+	return text + "\n" + variable + "=" + value
 }
 
 // dropLast removes the line of the last assignment. If no line feed follows the line, it removes
 // the preceding one.
-func dropLast(text string) string {
-	before, _, after, ok := split(text)
+func dropLast(text, variable string) string {
+	before, _, after, ok := split(text, variable)
 	if !ok {
 		return text
 	}
