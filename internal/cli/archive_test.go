@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,5 +136,20 @@ func TestArchiveChecksAsTheMachine(t *testing.T) {
 	}
 	if diff := cmp.Diff(machine, states("--root", archive)); diff != "" {
 		t.Errorf("the archive is audited otherwise (- the machine, + the archive):\n%s", diff)
+	}
+}
+
+// TestArchiveForPowerAndIrq: an archive has the files that fettle power and fettle irq read.
+func TestArchiveForPowerAndIrq(t *testing.T) {
+	for call, machine := range map[string]string{
+		"power -o json": "../fact/power/testdata/intel.txt", "irq show -o json": "../../examples/irq/two-nodes.txt",
+	} {
+		archive := filepath.Join(t.TempDir(), "machine.txt")
+		output(t, thisSystem(), "facts", "--root", machine, "--archive", archive, "--brief")
+		want, _ := output(t, thisSystem(), append(strings.Fields(call), "--root", machine)...)
+		got, _ := output(t, thisSystem(), append(strings.Fields(call), "--root", archive)...)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: the machine (-) and its archive (+) differ:\n%s", call, d)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/fact/irq"
+	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/placement"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -67,6 +68,7 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 			a.readForChecks(ctx, h)
 			placement.Read(h)
 			irq.Read(h)
+			power.Open(h).Close()
 		})
 		stop()
 		if err := ctx.Err(); err != nil {
