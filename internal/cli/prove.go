@@ -133,9 +133,9 @@ func watchExperimentCommand(a *app) *cobra.Command {
 			return experiment.Watch(ctx, m, deadline, undoCmd, dir)
 		},
 	}
-	c.Flags().BoolVar(&ready, "ready", false, "report on descriptor 3 when no signal can end it any more")
+	c.Flags().BoolVar(&ready, "ready", false, "write to file descriptor 3 once signals no longer end this process")
 	c.Flags().DurationVar(&deadline, "deadline", 0, "deadline of the experiment's transactions, as time since boot")
 	c.Flags().StringVar(&undoCmd, "undo-cmd", "", "command that undoes the change")
-	c.Flags().StringVar(&dir, "dir", "/", "where it is started")
+	c.Flags().StringVar(&dir, "dir", "/", "working directory of --undo-cmd")
 	return c
 }

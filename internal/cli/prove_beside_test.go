@@ -259,7 +259,7 @@ func TestProveGoesOn(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	out, code := p.run("prove", "--force", "--resume", id, "--budget", "5m", "--blocks", "60", "--expect", "faster")
-	if code != 0 || !strings.Contains(out, "resumed after block 7, when run "+id) {
+	if code != 0 || !strings.Contains(out, "resumed after block 7, where run "+id) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	if all, err = p.runs().All(); err != nil || len(all) != 2 {

@@ -210,8 +210,8 @@ func watchTrialCommand(a *app) *cobra.Command {
 			return m.WatchTrial(ctx, deadline, parent, stop)
 		},
 	}
-	c.Flags().IntVar(&parent, "parent", 0, "process that begins the trial")
-	c.Flags().BoolVar(&ready, "ready", false, "report on descriptor 3 when no signal can end it any more")
+	c.Flags().IntVar(&parent, "parent", 0, "ID of the process that begins the trial")
+	c.Flags().BoolVar(&ready, "ready", false, "write to file descriptor 3 once signals no longer end this process")
 	c.Flags().DurationVar(&deadline, "deadline", 0, "end of the trial, as time since boot")
 	return c
 }

@@ -82,7 +82,7 @@ func TestLastWriter(t *testing.T) {
 	// Its own writes and those of the command line are not another program's.
 	for _, place := range []string{variable, attribute} {
 		until(place, "watched, not written", func(a answer) bool {
-			return a.Watching && a.LastWriter == nil && strings.Contains(a.Unknown, "not written since")
+			return a.Watching && a.LastWriter == nil && strings.Contains(a.Unknown, "no writes since")
 		})
 	}
 	// A shell that lives on is named with its command line and parent.

@@ -19,7 +19,7 @@ func (liveSched) PageNodes(id TaskID, pages []uint64) ([]int32, error) {
 
 func (liveSched) MovePages(id TaskID, pages []uint64, nodes []int32) (left int, err error) {
 	if len(nodes) != len(pages) {
-		return 0, fmt.Errorf("%d nodes for %d pages", len(nodes), len(pages))
+		return 0, fmt.Errorf("move_pages: want one node for each page, got %d nodes for %d pages", len(nodes), len(pages))
 	}
 	if len(pages) == 0 {
 		return 0, nil

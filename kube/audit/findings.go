@@ -135,7 +135,7 @@ func (m *machineOf) Items(set string) (names []string, unknown string) { return 
 
 // Read implements rule.Machine. A cluster has no machine settings, so the answer is unknown.
 func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
-	return fact.Answer{Unknown: name + " is a setting of a machine, and this is a cluster"}
+	return fact.Answer{Unknown: name + " is a setting of a machine; this audit reads only a cluster"}
 }
 
 // As returns the findings for the case that kubelets run release as, and that kubeadm installed

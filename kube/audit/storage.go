@@ -141,7 +141,7 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 			if d.known {
 				a.Give(in+".family", d.family, at)
 			} else {
-				a.Unclear(in+".family", at, "what "+x.Driver+" is is unknown")
+				a.Unclear(in+".family", at, "the driver "+x.Driver+" is unknown")
 			}
 		}
 		if x.asks(core.ReadOnlyMany) || x.asks(core.ReadWriteMany) {
@@ -153,7 +153,7 @@ func (c *Cluster) storage(a *platform.Known, tables Tables) {
 			if d.known {
 				a.Give(in+".many_readers", d.readers, at)
 			} else {
-				a.Unclear(in+".many_readers", at, "what "+x.Driver+" is is unknown")
+				a.Unclear(in+".many_readers", at, "the driver "+x.Driver+" is unknown")
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func (s *Survey) kubelets(ctx context.Context) {
 		select {
 		case slots <- struct{}{}:
 		case <-all.Done():
-			n.Unread = "not queried: the other nodes took " + s.Kubelets.String() + " (--kubelet-time)"
+			n.Unread = "not queried: the other nodes used up the time limit of " + s.Kubelets.String() + " (--kubelet-time)"
 			continue
 		}
 		wait.Go(func() {

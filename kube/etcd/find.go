@@ -155,7 +155,7 @@ func (f *Found) nodes(ctx context.Context, s *cluster.Server) error {
 		for _, program := range []string{"k3s", "rke2"} {
 			if address := n.Metadata.Annotations["etcd."+program+".cattle.io/node-address"]; address != "" {
 				f.addAll("https://" + net.JoinHostPort(address, "2379"))
-				f.From = "node annotations by " + program
+				f.From = "node annotations of " + program
 				f.Files = fmt.Sprintf("on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/%s/server/tls/etcd", program)
 			}
 		}

@@ -75,9 +75,9 @@ func TestMembers(t *testing.T) {
 		"outside": {map[string]string{servers: pod("kube-apiserver-a", "", "", strings.Replace(server, "https://127.0.0.1:2379", "https://10.0.0.9:2379,https://etcd.example.com:4001", 1))},
 			Found{Endpoints: []string{"https://10.0.0.9:2379", "https://etcd.example.com:4001"}, From: "--etcd-servers of the API server", Files: "on a node of the control plane they are /pki/etcd/ca.crt, /pki/c.crt and /pki/c.key"}},
 		"k3s": {map[string]string{nodes: node("s1", "etcd.k3s.cattle.io/node-address", "10.0.0.1") + "," + node("s2", "etcd.k3s.cattle.io/node-address", "fd00::2") + "," + node("s3", "other", "10.0.0.3")},
-			Found{Endpoints: []string{"https://10.0.0.1:2379", "https://[fd00::2]:2379"}, From: "node annotations by k3s", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/k3s/server/tls/etcd"}},
+			Found{Endpoints: []string{"https://10.0.0.1:2379", "https://[fd00::2]:2379"}, From: "node annotations of k3s", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/k3s/server/tls/etcd"}},
 		"RKE2, whose pods have a file": {map[string]string{kubeadm: pod("etcd-a", "", "10.0.0.1", "etcd", "--config-file=/x"), servers: pod("kube-apiserver-a", "", "", server), nodes: node("s1", "etcd.rke2.cattle.io/node-address", "10.0.0.1")},
-			Found{Endpoints: []string{"https://10.0.0.1:2379"}, From: "node annotations by rke2", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/rke2/server/tls/etcd"}},
+			Found{Endpoints: []string{"https://10.0.0.1:2379"}, From: "node annotations of rke2", Files: "on a server they are server-ca.crt, client.crt and client.key in /var/lib/rancher/rke2/server/tls/etcd"}},
 		"nowhere":       {nil, Found{}},
 		"loopback only": {map[string]string{kubeadm: pod("etcd-a", "http://127.0.0.1:2379,http://localhost:2379,http://[::1]:2379,http://0.0.0.0:2379,unixs://x:0,http://u:p@10.0.0.1:2379", "", "etcd")}, Found{Without: []string{"etcd-a"}}},
 	} {

@@ -138,7 +138,7 @@ func (c *healthClusterCheck) words(machines int) string {
 	if atMost != nil {
 		// Cluster API accepts more than 100 %, and its controller multiplies.
 		if p, ok := percentage(atMost); ok && p > 100 {
-			return fmt.Sprintf("the limit %q is more than all of %s: it remediates however many are unhealthy", atMost.StrVal, text.Count(machines, "machine"))
+			return fmt.Sprintf("the limit %q is more than all of %s: it remediates any number of unhealthy machines", atMost.StrVal, text.Count(machines, "machine"))
 		}
 	}
 	l := LimitOf(atMost, machines)

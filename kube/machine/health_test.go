@@ -306,7 +306,7 @@ func TestClusterAPI(t *testing.T) {
 	for spec, want := range map[string]string{
 		selects:                            "it remediates while at most 2 of 2 machines are unhealthy",
 		selects + `,"maxUnhealthy":"40%"`:  "at most 0 of 2 machines",
-		selects + `,"maxUnhealthy":"400%"`: `the limit "400%" is more than all of 2 machines: it remediates however many are unhealthy`,
+		selects + `,"maxUnhealthy":"400%"`: `the limit "400%" is more than all of 2 machines: it remediates any number of unhealthy machines`,
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"50%"}}`:              "at most 1 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":2}}`:                  "at most 2 of 2 machines",
 		selects + `,"remediation":{"triggerIf":{"unhealthyLessThanOrEqualTo":"2"}}`:                "is a string without %: nothing is remediated",

@@ -118,7 +118,7 @@ func (w *writer) headline() (h ui.Headline) {
 	}
 	helps := slices.DeleteFunc(slices.Clone(d.Advice), func(a admission.Advice) bool { return !strings.HasPrefix(a.Then, admission.Admitted) })
 	if d.Verdict.Outcome != admission.Admitted && len(helps) > 0 {
-		next = append(next, fmt.Sprintf("%s would get the pod admitted, the smallest (%s): %s", h.Count("changes", len(helps), "change"), helps[0].Where, helps[0].Change))
+		next = append(next, fmt.Sprintf("%s would make the node admit the pod; the smallest (%s): %s", h.Count("changes", len(helps), "change"), helps[0].Where, helps[0].Change))
 	}
 	if len(next) > 0 {
 		h.Line("%s", strings.Join(next, ". "))

@@ -138,7 +138,7 @@ func (s *Service) reconnect(ctx context.Context, changed <-chan daemon.ProfileCh
 				return conn, err
 			}
 			next = min(2*next, lastWait)
-			s.options.Log.Info("the bus is still away", "error", err, "next_try_s", next.Seconds())
+			s.options.Log.Info("the bus is still unavailable", "error", err, "next_try_s", next.Seconds())
 			wait.Reset(next)
 		}
 	}

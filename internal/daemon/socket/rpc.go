@@ -139,7 +139,7 @@ func unmarshalRequest(data []byte, r *request) error {
 		return err
 	}
 	if r.Version != "2.0" || r.Method == "" {
-		return errors.New(`no "jsonrpc": "2.0" and "method"`)
+		return errors.New(`want an object with "jsonrpc": "2.0" and "method"`)
 	}
 	r.ID = nil
 	if id, ok := members["id"]; ok {

@@ -162,20 +162,20 @@ func (d Daemon) LastWrite(_ context.Context, s setting.Setting) (Write, error) {
 		return Write{}, err
 	}
 	e, ok := w.Find(s)
-	now := "watches"
+	now := "still watches them"
 	switch watching := w.Watching(d.Host); {
 	case ok && e.Last != nil:
 		return *e.Last, nil
 	case w.Trouble != "":
-		return Write{}, fmt.Errorf("%w: fettle's daemon cannot: %s", ErrNotWatched, w.Trouble)
+		return Write{}, fmt.Errorf("%w: fettle's daemon cannot watch them: %s", ErrNotWatched, w.Trouble)
 	case !ok && watching:
 		return Write{}, fmt.Errorf("%w: fettle's daemon watches only settings of the active profile", ErrNotWatched)
 	case !ok:
 		return Write{}, fmt.Errorf("%w: fettle's daemon is not running", ErrNotWatched)
 	case w.Ended != nil:
-		now = "watched until " + w.Ended.Local().Format("2006-01-02 15:04:05")
+		now = "watched them until " + w.Ended.Local().Format("2006-01-02 15:04:05")
 	case !watching:
-		now = "watched until it was killed"
+		now = "watched them until it was killed"
 	}
 	return Write{}, fmt.Errorf("%w at %s (fettle's daemon %s)", ErrNotWritten, e.Since.Local().Format("2006-01-02 15:04:05"), now)
 }

@@ -18,7 +18,7 @@ import (
 var ErrNotWatched = errors.New("writes were not watched")
 
 // ErrNotWritten is returned if the setting was watched but not written.
-var ErrNotWritten = errors.New("not written since watching began")
+var ErrNotWritten = errors.New("no writes since watching began")
 
 // Write is one write to a setting while the machine ran.
 type Write struct {

@@ -48,7 +48,7 @@ func TestLoggerLine(t *testing.T) {
 	}
 }
 
-// rootExec runs a Root's programs, as host.Live runs this machine's.
+// rootExec runs programs in a Root, as host.Live runs programs of this machine.
 type rootExec struct{ root *testkitroot.Root }
 
 func (e rootExec) LookPath(name string) (string, error) {
@@ -68,8 +68,8 @@ func (e rootExec) Run(_ context.Context, c host.Command) (host.Result, error) {
 	return host.Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: cmd.ProcessState.ExitCode()}, err
 }
 
-// Through a real journal: systemd-journald keeps what sysctl-logger prints, and
-// the real journalctl is asked.
+// TestLastWriterFromJournal uses a real journal: systemd-journald stores the output of
+// sysctl-logger, and the real journalctl reads it.
 func TestLastWriterFromJournal(t *testing.T) {
 	root := testkitroot.New(t, testkitroot.Options{})
 	h := &host.Host{Name: "test root", Live: true, Files: host.Mounted(root.Path("/")).Files, Exec: rootExec{root}, Clock: host.Live().Clock}
@@ -125,7 +125,7 @@ func TestLastWriterFromJournal(t *testing.T) {
 	}
 }
 
-// What the daemon has left is read as it is, and anything else refused.
+// TestReadWatch tests that the daemon's record is read, and that anything else is refused.
 func TestReadWatch(t *testing.T) {
 	dir := t.TempDir()
 	swappiness := setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}
@@ -175,7 +175,7 @@ func TestReadWatch(t *testing.T) {
 	}
 }
 
-// Each state of the daemon has its own answer.
+// TestDaemonAnswers tests the answer for each state of the daemon.
 func TestDaemonAnswers(t *testing.T) {
 	dir, h := t.TempDir(), machine.Mounted(t, map[string]string{"proc/sys/kernel/random/boot_id": "boot-1\n"})
 	h.Sched = host.Live().Sched
@@ -193,12 +193,12 @@ func TestDaemonAnswers(t *testing.T) {
 		want error
 		text string
 	}{
-		{"at work, no write", Watch{PID: self.TID, Start: self.Start, Settings: watched}, ErrNotWritten, "fettle's daemon watches)"},
+		{"at work, no write", Watch{PID: self.TID, Start: self.Start, Settings: watched}, ErrNotWritten, "fettle's daemon still watches them)"},
 		{"killed", Watch{PID: self.TID, Start: self.Start + 1, Settings: watched}, ErrNotWritten, "until it was killed"},
-		{"ended", Watch{PID: self.TID, Start: self.Start, Ended: &at, Settings: watched}, ErrNotWritten, "watched until 20"},
+		{"ended", Watch{PID: self.TID, Start: self.Start, Ended: &at, Settings: watched}, ErrNotWritten, "watched them until 20"},
 		{"another setting", Watch{PID: self.TID, Start: self.Start}, ErrNotWatched, ": fettle's daemon watches only settings of the active profile"},
 		{"ended, another setting", Watch{PID: self.TID, Start: self.Start, Ended: &at}, ErrNotWatched, "is not running"},
-		{"the kernel refuses", Watch{PID: self.TID, Start: self.Start, Trouble: "fanotify_init: operation not permitted"}, ErrNotWatched, "cannot: fanotify_init"},
+		{"the kernel refuses", Watch{PID: self.TID, Start: self.Start, Trouble: "fanotify_init: operation not permitted"}, ErrNotWatched, "cannot watch them: fanotify_init"},
 	} {
 		c.w.Schema, c.w.BootID = WatchSchema, "boot-1"
 		text, err := json.Marshal(c.w)

@@ -96,7 +96,7 @@ func checkNetQueueCount(_ context.Context, env *Env, args []string) (string, boo
 			}
 		}
 	}
-	env.Warn("check_net_queue_count: %q is not a number of queues, %d housekeeping CPUs are taken", args[0], cpus.Len())
+	env.Warn("check_net_queue_count: %q is not a number of queues; using %d, the number of housekeeping CPUs", args[0], cpus.Len())
 	return strconv.Itoa(cpus.Len()) + "\n", true, nil
 }
 

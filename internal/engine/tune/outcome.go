@@ -39,7 +39,7 @@ func (a *Applied) Err(err error) error {
 		err := errors.New("nothing changed and no transaction was recorded")
 		for _, s := range a.Plan.Steps {
 			if s.Verdict == plugin.Refused || s.Verdict == plugin.Kept {
-				return ui.Hinted(ui.Refused, err, text.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows what decides it")
+				return ui.Hinted(ui.Refused, err, text.CommandLine([]string{"fettle", "why", s.Setting.String()})+" shows the reason")
 			}
 		}
 		return ui.Exit(ui.Failed, err)

@@ -144,7 +144,7 @@ func readStep(raw json.RawMessage, st *Step) error {
 func wrongType(err error) error {
 	var typ *json.UnmarshalTypeError
 	if errors.As(err, &typ) && typ.Field != "" {
-		return fmt.Errorf("%s: a %s: want %s", strings.TrimPrefix(typ.Field, "Plan."), typ.Value, typ.Type)
+		return fmt.Errorf("%s: found a %s; want %s", strings.TrimPrefix(typ.Field, "Plan."), typ.Value, typ.Type)
 	}
 	return err
 }

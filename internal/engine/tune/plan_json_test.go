@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// An edited plan is refused with the path of what is wrong,
+// TestSavedPlans tests that an invalid edited plan is refused with the path of the wrong value,
 // before anything is changed.
 func TestSavedPlans(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("vm.swappiness", "60", "vm.laptop_mode", "0"))
@@ -45,7 +45,7 @@ func TestSavedPlans(t *testing.T) {
 		{`"lifetime":"runtime"`, `"lifetime":"eternity"`, `steps[0].lifetime: "eternity": want one of`, ""},
 		{`"lifetime":"runtime"`, `"lifetime":"reboot"`, `steps[0]: lifetime: sysctl:vm.swappiness has the lifetime "runtime", not "reboot"`, ""},
 		{`"stage":1`, `"stage":-5`, "steps[0].stage: -5: want 1 to", ""},
-		{`"stage":1`, `"stage":"first"`, "steps[0].stage: a string: want int", ""},
+		{`"stage":1`, `"stage":"first"`, "steps[0].stage: found a string; want int", ""},
 		{`"action":"write"`, `"action":"overwrite"`, `steps[0].action: "overwrite"`, ""},
 		{`"action":"write"`, `"action":"same"`, "steps[0]: action: same, but sysctl:vm.swappiness is 60, not 10", ""},
 		{`"action":"write"`, `"op":"^","action":"write"`, `steps[0].op: "^"`, ""},

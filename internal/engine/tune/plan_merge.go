@@ -174,7 +174,7 @@ func (s *Step) follows(other *Step) {
 // 6.18: nr_dirty_threshold and nr_dirty_background_threshold of /proc/vmstat, the time of writes
 // (16 MiB in 0.06 s; with both 0, 2 MiB in 6 s), CommitLimit of /proc/meminfo.
 var noLimit = map[string]string{
-	"vm.dirty_ratio":            "no page may be dirty: every program that writes is slowed down to the disk at once",
+	"vm.dirty_ratio":            "no page may be dirty, so every write runs at the speed of the disk",
 	"vm.dirty_background_ratio": "the kernel starts to write back at the first dirty page",
 	"vm.overcommit_ratio":       "with vm.overcommit_memory = 2 only swap may be committed",
 }

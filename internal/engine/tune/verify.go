@@ -145,7 +145,7 @@ func (e *Engine) differs(st Step, ours *journal.Entry) (plugin.Verdict, string) 
 		return v, ours.Why
 	}
 	if unclear && ours.Want == st.Want {
-		return plugin.Unknown, fmt.Sprintf("%s; directly after the write %s was read", writtenAndRead(st.Want, st.Before), show(*ours.After))
+		return plugin.Unknown, fmt.Sprintf("%s; directly after the write the value was %s", writtenAndRead(st.Want, st.Before), show(*ours.After))
 	}
 	why := fmt.Sprintf("fettle set %s at %s", show(*ours.After), ours.Tx.Time.Local().Format("2006-01-02 15:04:05"))
 	if event := setting.ResetBy(st.Setting); event != "" {

@@ -293,12 +293,12 @@ func coupledClaims(m *tune.Machine, id setting.Setting, claims *override.Claims,
 func kernelReasons(ctx context.Context, m *tune.Machine, w *Why) []string {
 	if twin, ok := m.Kinds.Counterpart(w.Setting); ok && setting.Zero(w.Now) && !slices.ContainsFunc(w.Coupled, func(c Coupled) bool { return c.Zeroes }) {
 		if other, err := m.Kinds.Read(ctx, twin); err == nil && !other.Absent && !other.Unknown && !setting.Zero(other) {
-			return []string{fmt.Sprintf("%s = %s is the limit in force; both are the same limit, and the unused one reads 0", tune.SettingWords(twin), other)}
+			return []string{fmt.Sprintf("%s = %s is the limit in force; both settings are one limit, and the kernel shows 0 for the unused one", tune.SettingWords(twin), other)}
 		}
 	}
 	by := setting.ResetBy(w.Setting)
 	if last, certain := override.Winner(w.Claims); by != "" && certain && m.Kinds.Compare(w.Setting, last.Value, w.Now) == setting.Different {
-		return []string{fmt.Sprintf("it reads %s, not the %s of %s: %s", w.Now, last.Value, last.Place(), by)}
+		return []string{fmt.Sprintf("its value is %s, not %s from %s: %s", w.Now, last.Value, last.Place(), by)}
 	}
 	return nil
 }
@@ -315,7 +315,7 @@ func (t Tuner) describe(known bool) string {
 	}
 	switch t.Effect {
 	case tunerSets:
-		return text + ": its line is above"
+		return text + ": see its line above"
 	case tunerMay:
 		return text + " and may set this: " + t.Why
 	}

@@ -8,16 +8,15 @@ import (
 	"testing"
 )
 
-// loaded is a machine whose visits also tell the rate of work that arrived, on which
-// the time depends.
+// loaded is a machine whose visits also report the rate of arriving work, on which the time
+// depends.
 type loaded struct {
 	*machine
 	rate float64 // logarithm, of the visit made last
 }
 
-// arriving makes a machine with a rate of work that wanders, and a time that follows it
-// by the power of slope in addition to the model's noise. moves is by how much the change itself
-// moves the rate.
+// arriving returns a machine with a drifting rate of work, whose time depends on the rate by the
+// power slope, in addition to the model's noise. moves is the effect of the change on the rate.
 func arriving(d Design, model noise, slope, effect, moves float64) *loaded {
 	r := rand.New(rand.NewPCG(d.Seed, 77))
 	l := &loaded{}
@@ -52,8 +51,8 @@ func (l *loaded) run(t *testing.T, d Design) *Course {
 	return c
 }
 
-// TestCovariate: with the rate of arriving work taken out, false alarms and intervals
-// keep to their 5 % under each model of noise, and an effect is found that is lost in it otherwise.
+// TestCovariate tests that with the rate of arriving work removed, false alarms and wrong intervals
+// stay within 5 % under each noise model, and that an effect is found that the rate would hide.
 func TestCovariate(t *testing.T) {
 	design := Defaults(Metric{Name: "time", Unit: "s"})
 	design.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
@@ -101,8 +100,8 @@ func TestCovariate(t *testing.T) {
 	}
 }
 
-// A covariate that the change moves is told, and what is known of one stands in the
-// evidence.
+// TestCovariateThatMoves tests that a covariate that the change affects is reported, and that the
+// evidence describes the covariate.
 func TestCovariateThatMoves(t *testing.T) {
 	d := Defaults(Metric{Name: "time", Unit: "s"})
 	d.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
@@ -119,7 +118,7 @@ func TestCovariateThatMoves(t *testing.T) {
 	if x := sum.Covariate; x == nil || math.Abs(x.Slope-0.8) > 0.2 || math.Abs(x.Difference-0.4) > 0.15 || x.P > 0.02 {
 		t.Errorf("%+v", x)
 	}
-	if len(sum.Warnings) == 0 || !strings.Contains(strings.Join(sum.Warnings, "; "), "rate differs with the change too") {
+	if len(sum.Warnings) == 0 || !strings.Contains(strings.Join(sum.Warnings, "; "), "the change also affects the covariate rate") {
 		t.Errorf("%q", sum.Warnings)
 	}
 	// From its record it comes to the same.
@@ -133,8 +132,8 @@ func TestCovariateThatMoves(t *testing.T) {
 	}
 }
 
-// A cap ends the experiment at once, in its placebo too, and a guard rail's rate may be
-// 0 at times.
+// TestCaps tests that a cap ends the experiment at once, also in its placebo, and that the rate of
+// a guard rail may be 0 at times.
 func TestCaps(t *testing.T) {
 	for name, x := range map[string]struct {
 		errors func(visit int) float64

@@ -55,7 +55,7 @@ type Evidence struct {
 	Moved []Movement `json:"moved,omitempty"`
 
 	// Resumed lists the times at which the experiment was resumed after it had ended without an
-	// answer. The interval is valid at every look, so these are not additional looks.
+	// answer. The interval is valid however often the verdict is calculated, so this costs nothing.
 	Resumed []Resumption `json:"resumed,omitempty"`
 
 	Visits []Visit `json:"visits"`
@@ -218,7 +218,7 @@ func (e *Evidence) Again() error {
 func (e *Evidence) Summed(found *Evidence) *Evidence {
 	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
 	for _, r := range e.Resumed {
-		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after block %d, when run %s had ended with: %s; the interval is valid at every look, including these", r.Blocks, r.Run, r.Verdict))
+		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after block %d, where run %s had ended (%s); the interval is valid however often you look", r.Blocks, r.Run, r.Verdict))
 	}
 	return found
 }
@@ -226,10 +226,10 @@ func (e *Evidence) Summed(found *Evidence) *Evidence {
 // warnings returns remarks on the verdict.
 func (c *Course) warnings(ending Ending) (out []string) {
 	if with := c.Carried(With); c.phase != Placebo && math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
-		out = append(out, "the phase after applying the change differs by "+percent(math.Abs(with))+" from the next one; this cost of a switch was dropped")
+		out = append(out, "the first phase after applying the change differs by "+percent(math.Abs(with))+" from the next one; it was dropped as the cost of the switch")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
-		out = append(out, fmt.Sprintf("%s differs with the change too (%s %%, p %s): removing it may hide or invent part of the effect; also look at the metric without it", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), unit.Digits(b.P)))
+		out = append(out, fmt.Sprintf("the change also affects the covariate %s (%s %%, p %s), so the correction for it may hide or create part of the effect; also measure without --covariate", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), unit.Digits(b.P)))
 	}
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch; more phases were dropped than requested")

@@ -68,7 +68,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 		row("cap", "%s: %s", c.Name, unit.Digits(c.Most))
 	}
 	if c := e.Covariate; c != nil {
-		row("covariate", "%s: the metric follows its power %s; own difference of the covariate %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
+		row("covariate", "%s: the metric is proportional to its power %s; the covariate itself differs by %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
 	}
 	row("placebo", "%d of %s", len(e.Placebo), text.Count(e.Design.Placebo, "block"))
 	row("blocks", "%d of at most %d, %d winsorized", len(e.Blocks), e.Design.Most, e.Limited)
@@ -118,7 +118,7 @@ func (e *Evidence) Headline() ui.Headline {
 	return h
 }
 
-// Next returns nothing: prove --resume depends on where the record is stored.
+// Next returns no next step, because prove --resume needs to know where the record is stored.
 func (e *Evidence) Next() (string, []string) { return "", nil }
 
 // seconds converts seconds to a duration.

@@ -20,11 +20,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// began is when the runs of these tests began.
+// began is the start time of the runs in these tests.
 var began = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// experiment is the record of a simulated one: work of ten seconds on a machine that
-// becomes slower and has spikes, with a change of the given effect (0.92: 8 % less).
+// experiment is the record of a simulated experiment: work of ten seconds on a machine that becomes
+// slower and has spikes, with a change of the given effect (0.92: 8 % less).
 func experiment(t testing.TB, effect float64, change func(*evidence.Run, *prove.Evidence)) *evidence.Run {
 	t.Helper()
 	d := prove.Defaults(prove.Metric{Name: "time", Unit: "s"})
@@ -108,7 +108,7 @@ func write(t testing.TB, runs ...*evidence.Run) string {
 	return b.String()
 }
 
-// words is the text of a page as it is read.
+// words returns the text of a page as a reader sees it.
 func words(t testing.TB, text string) string {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text))
@@ -155,20 +155,20 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestLive: windows of running work, with a covariate and a cap.
+// TestLive tests an experiment on running work, with a covariate and a cap.
 func TestLive(t *testing.T) {
 	read := words(t, write(t, experiment(t, 0.92, func(_ *evidence.Run, e *prove.Evidence) {
 		e.Work, e.Design.Live, e.Design.Caps = nil, &prove.Live{WindowS: 600, SettleS: 30}, []prove.Cap{{Metric: prove.Metric{Name: "errors"}, Most: 3}}
 		e.Covariate = &prove.Adjusted{Metric: prove.Metric{Name: "rate"}, Slope: 0.5, P: 0.3}
 	})))
-	for _, want := range []string{"measured in windows of 10m0s; the first 30s after each switch do not count", "cap errors: 3", "covariate rate: the metric follows its power 0.5"} {
+	for _, want := range []string{"measured in windows of 10m0s; the first 30s after each switch do not count", "cap errors: 3", "covariate rate: the metric is proportional to its power 0.5"} {
 		if !strings.Contains(read, want) {
 			t.Errorf("does not say %q: %s", want, read)
 		}
 	}
 }
 
-// TestForged: what a record says is computed again from its samples.
+// TestForged tests that the content of a record is calculated again from its samples.
 func TestForged(t *testing.T) {
 	r := experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) {
 		e.Word, e.Text = prove.Better, "faster by 50 % [40, 60]"
@@ -198,10 +198,10 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// hostile are words that break out where a page lets them.
+// hostile are texts with HTML.
 var hostile = []string{`"><script>alert(1)</script>`, `</script><script>alert(2)</script>`, `'-alert(3)-'`, "<!--", `\u003c/script>`, "]]>", "`${alert(4)}`", "\x1b[2J\x00\u202e\u2028", "javascript:alert(5)", `</style><img src="http://evil.example/x" onerror=alert(6)>`}
 
-// hostileRuns have such words everywhere.
+// hostileRuns have hostile texts everywhere.
 func hostileRuns(t testing.TB) []*evidence.Run {
 	bad := strings.Join(hostile, " ")
 	p := experiment(t, 0.92, func(r *evidence.Run, e *prove.Evidence) {
@@ -230,8 +230,8 @@ func hostileRuns(t testing.TB) []*evidence.Run {
 	return []*evidence.Run{p, b, diskRun(t, true)}
 }
 
-// TestEscape: whatever stands in a record, the page has no element and no attribute
-// more than it has with harmless words.
+// TestEscape tests that a page of hostile records has the same elements and attributes as one of
+// harmless records.
 func TestEscape(t *testing.T) {
 	shape := func(text string) string {
 		doc, err := html.Parse(strings.NewReader(text))
@@ -286,12 +286,12 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// bodyOf is a page without its scripts and styles.
+// bodyOf returns a page without its scripts and styles.
 func bodyOf(text string) string {
 	return regexp.MustCompile(`(?s)<(script|style)>.*?</(script|style)>`).ReplaceAllString(text, "")
 }
 
-// cleaned replaces the hostile words, as JSON has them.
+// cleaned replaces the hostile texts in their JSON form.
 func cleaned(text string) string {
 	bad, err := json.Marshal(strings.Join(hostile, " "))
 	if err != nil {
@@ -300,7 +300,7 @@ func cleaned(text string) string {
 	return strings.ReplaceAll(text, strings.Trim(string(bad), `"`), "harmless")
 }
 
-// TestExtremes: numbers at the ends of what JSON holds make a page anyway.
+// TestExtremes tests that the largest and smallest numbers of JSON give a valid page.
 func TestExtremes(t *testing.T) {
 	for i, change := range []func(*evidence.Run, *prove.Evidence){
 		func(_ *evidence.Run, e *prove.Evidence) {
@@ -338,8 +338,9 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// A record that lacks what its kind measures, of another version or cut short, is shown with what
-// it has. An experiment is refused: its verdict is computed again.
+// TestShowsEmptyRecords tests a record without the data of its kind, of another version or
+// truncated: the page shows the rest. An experiment is refused, because its verdict is calculated
+// again.
 func TestShowsEmptyRecords(t *testing.T) {
 	for _, kind := range Kinds() {
 		if kind == "prove" {

@@ -125,7 +125,7 @@ func once(all []configuredLog, say func(string)) []configuredLog {
 			}
 			o := &all[first]
 			if len(o.scopes) == 0 { // both log by a condition
-				say(fmt.Sprintf("%s (%s) and %s (%s) belong to the same server under conditions; a request in both counts twice", o.path, o.at, l.path, l.at))
+				say(fmt.Sprintf("%s (%s) and %s (%s) are conditional logs of the same server; a request that is in both counts twice", o.path, o.at, l.path, l.at))
 				continue
 			}
 			say(fmt.Sprintf("%s (%s) ignored: its requests are also in %s (%s) and would count twice", l.path, l.at, o.path, o.at))

@@ -171,10 +171,10 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 	}
 	failed := func(perSecond float64) string { return last(perSecond, Fails, KneeLimited) }
 	name := func(perSecond float64) string { return engine.Stage{From: perSecond, To: perSecond}.String() }
-	held := fmt.Sprintf("%s held (%s)", name(r.Rate), last(r.Rate, Holds))
+	held := fmt.Sprintf("the server sustained %s (%s)", name(r.Rate), last(r.Rate, Holds))
 	switch r.Answer {
 	case FailsAtLowest:
-		return TooSlow, fmt.Sprintf("fails even at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
+		return TooSlow, fmt.Sprintf("the server fails even at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
 	case HoldsAtHighest:
 		return Held, fmt.Sprintf("%s, the highest rate of the search", held)
 	case GeneratorFirst:
@@ -184,11 +184,11 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 		return Limited, fmt.Sprintf("the generator was the limit at %s: %s; %s", name(r.Failed), last(r.Failed, KneeLimited, Fails), held)
 	case NotMonotone:
 		if r.Odd == r.Failed {
-			return Wavers, fmt.Sprintf("not monotone: %s held in the search but not in the confirmation: %s", name(r.Odd), failed(r.Odd))
+			return Wavers, fmt.Sprintf("not monotonic: the server sustained %s in the search but not in the confirmation: %s", name(r.Odd), failed(r.Odd))
 		}
-		return Wavers, fmt.Sprintf("not monotone: %s failed (%s), yet %s held twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
+		return Wavers, fmt.Sprintf("not monotonic: the server did not sustain %s (%s), but it sustained %s twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
 	}
-	return Held, fmt.Sprintf("%s is the knee: it held (%s), %s did not: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
+	return Held, fmt.Sprintf("%s is the knee: the server sustained it (%s), but not %s: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
 }
 
 // String formats a stage on one line: rate, verdict, and latencies or the reason.

@@ -27,7 +27,7 @@ func expecting(t *testing.T, p Plan, gates ...string) Plan {
 	return p
 }
 
-// TestHolds: what a stage says of its rate.
+// TestHolds tests the verdict of a stage on its rate.
 func TestHolds(t *testing.T) {
 	steady := func(d time.Duration) func(time.Duration) engine.Sample {
 		return func(time.Duration) engine.Sample { return answer(d) }
@@ -88,13 +88,13 @@ func TestHolds(t *testing.T) {
 func TestKneeVerdicts(t *testing.T) {
 	stages := []KneeStage{{Rate: 100, Verdict: Holds, Why: "quick"}, {Rate: 200, Verdict: Fails, Why: "slow"}, {Rate: 220, Verdict: Holds, Why: "odd"}, {Rate: 100, Verdict: Fails, Why: "late"}}
 	for want, r := range map[string]kneeResult{
-		"100/s is the knee: it held (quick), 200/s did not: slow":                  {Answer: Found, Rate: 100, Failed: 200},
-		"fails even at the lowest rate, 200/s: slow":                               {Answer: FailsAtLowest, Failed: 200},
-		"100/s held (quick), the highest rate of the search":                       {Answer: HoldsAtHighest, Rate: 100},
-		"the generator was the limit at 200/s: slow; 100/s held (quick)":           {Answer: GeneratorFirst, Rate: 100, Failed: 200},
-		"the generator was the limit, even at 200/s: slow":                         {Answer: GeneratorFirst, Failed: 200},
-		"not monotone: 200/s failed (slow), yet 220/s held twice (odd)":            {Answer: NotMonotone, Failed: 200, Odd: 220},
-		"not monotone: 100/s held in the search but not in the confirmation: late": {Answer: NotMonotone, Failed: 100, Odd: 100},
+		"100/s is the knee: the server sustained it (quick), but not 200/s: slow":                    {Answer: Found, Rate: 100, Failed: 200},
+		"the server fails even at the lowest rate, 200/s: slow":                                      {Answer: FailsAtLowest, Failed: 200},
+		"the server sustained 100/s (quick), the highest rate of the search":                         {Answer: HoldsAtHighest, Rate: 100},
+		"the generator was the limit at 200/s: slow; the server sustained 100/s (quick)":             {Answer: GeneratorFirst, Rate: 100, Failed: 200},
+		"the generator was the limit, even at 200/s: slow":                                           {Answer: GeneratorFirst, Failed: 200},
+		"not monotonic: the server did not sustain 200/s (slow), but it sustained 220/s twice (odd)": {Answer: NotMonotone, Failed: 200, Odd: 220},
+		"not monotonic: the server sustained 100/s in the search but not in the confirmation: late":  {Answer: NotMonotone, Failed: 100, Odd: 100},
 	} {
 		x := &Result{Knee: &Knee{Stages: stages}}
 		if _, text := x.kneeVerdict(r); text != want {
@@ -116,8 +116,8 @@ func TestStageLength(t *testing.T) {
 	}
 }
 
-// TestFindKnee: of a real server, with the stages in the result; and an interrupted search
-// is no answer.
+// TestFindKnee searches the knee of a real server and checks the stages in the result. An
+// interrupted search has no answer.
 func TestFindKnee(t *testing.T) {
 	root.Real(t, "waits eight seconds: stages, and the silence between them")
 	t.Parallel()

@@ -259,7 +259,7 @@ func (x *Result) verdict(lost []string) (Word, string) {
 		var failed []string
 		for _, s := range x.Stages {
 			if !s.KeptUp {
-				failed = append(failed, fmt.Sprintf("%s was not held: %s, %s", s.Rate, answers(s.AnswerRate), s.summary()))
+				failed = append(failed, fmt.Sprintf("the server did not sustain %s: %s, %s", s.Rate, answers(s.AnswerRate), s.summary()))
 			}
 		}
 		if len(failed) > 0 {
@@ -271,25 +271,25 @@ func (x *Result) verdict(lost []string) (Word, string) {
 					}
 					last = s
 				}
-				return NotHeld, fmt.Sprintf("%s was held (%s); %s", last.Rate, last.summary(), failed[0])
+				return NotHeld, fmt.Sprintf("the server sustained %s (%s); %s", last.Rate, last.summary(), failed[0])
 			}
 			return NotHeld, failed[0]
 		}
 	}
 	if x.WarmUp.State == Unsettled {
-		return Warming, fmt.Sprintf("not settled: %s; %s, %s", x.WarmUp.Text, rate, f.summary())
+		return Warming, fmt.Sprintf("the latency did not settle: %s; %s, %s", x.WarmUp.Text, rate, f.summary())
 	}
 	if x.Model == "closed" {
 		return Measured, fmt.Sprintf("%s with %s, %s", rate, internaltext.Count(x.Connections, "connection"), f.summary())
 	}
 	if len(x.Stages) == 1 {
-		return Held, fmt.Sprintf("%s held: %s", x.Stages[0].Rate, f.summary())
+		return Held, fmt.Sprintf("the server sustained %s: %s", x.Stages[0].Rate, f.summary())
 	}
 	var each []string
 	for _, s := range x.Stages {
 		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSecondsOf(s.Latency.N, s.Latency.P99S)))
 	}
-	return Held, fmt.Sprintf("all held: %s; %s", strings.Join(each, ", "), f.errors())
+	return Held, fmt.Sprintf("the server sustained all rates: %s; %s", strings.Join(each, ", "), f.errors())
 }
 
 // why returns the most frequent failure with its number.

@@ -14,11 +14,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// noTime is one of nothing, told as if it had been measured.
+// noTime is a latency of nothing, formatted as if it had been measured.
 var noTime = regexp.MustCompile(`(^|[^0-9.])0 s\b`)
 
-// TestNothingMeasuredIsNoTime: where no request was answered there are no latencies, and
-// that is not the quickest there can be.
+// TestNothingMeasuredIsNoTime tests that a load without answers has no latencies, rather than
+// latencies of 0.
 func TestNothingMeasuredIsNoTime(t *testing.T) {
 	var text bytes.Buffer
 	s := &ui.Screen{Out: &text, Err: &text, Format: ui.Table}
@@ -47,7 +47,7 @@ func TestNothingMeasuredIsNoTime(t *testing.T) {
 	y := &mqtt.Result{Word: mqtt.NotHeld, Pull: &mqtt.PullBy{}, Hosts: 3,
 		Rounds: []mqtt.Round{{Settings: "limit=none", Jobs: 3, DurationS: 10, Pull: &mqtt.PullRound{}}}}
 	y.Print(s, &evidence.Run{})
-	if got := text.String(); noTime.MatchString(got) || !strings.Contains(got, "picked up after p50 -, p99 -; a report taken in p50 -, p99 -; at most 0 under way") ||
+	if got := text.String(); noTime.MatchString(got) || !strings.Contains(got, "time until pick-up: p50 -, p99 -; time per report: p50 -, p99 -; at most 0 jobs in progress") ||
 		!strings.Contains(got, "p50 -, p99 -, max -\n") || !regexp.MustCompile(`limit=none +3 +0 +0 +- +- +- +0`).MatchString(got) {
 		t.Errorf("\n%s", got)
 	}

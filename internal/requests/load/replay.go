@@ -280,7 +280,7 @@ func (t *Told) When() string {
 	case len(t.NoZone) == 0:
 		return fmt.Sprintf("%sZ to %sZ", from, to)
 	case len(t.NoZone) == len(t.Logs):
-		return fmt.Sprintf("%s to %s, server time of unknown zone", from, to)
+		return fmt.Sprintf("%s to %s in the server's time zone, which is unknown", from, to)
 	}
 	return fmt.Sprintf("%sZ to %sZ; the times of %s have no zone and are taken as UTC", from, to, strings.Join(t.NoZone, ", "))
 }

@@ -50,7 +50,7 @@ func replayed(t *testing.T, name string, o Options, texts ...string) (*Log, []en
 	return Read(context.Background(), source.NewSet(found), formats, o)
 }
 
-// starts are the requests in the order of their starts.
+// starts returns the requests in the order of their starts.
 func starts(l *Log, list []engine.Asked) (out []string) {
 	for i := range l.Count() {
 		a := list[l.Pick(uint64(i))]
@@ -63,7 +63,7 @@ func common(at, request string) string {
 	return `192.0.2.1 - - [18/Mar/2012:04:02:` + at + ` +0000] "` + request + `" 200 5` + "\n"
 }
 
-// TestSeconds: a log that tells whole seconds is no burst at the beginning of each.
+// TestSeconds tests that requests of a log with whole seconds are spread over each second.
 func TestSeconds(t *testing.T) {
 	l, list, err := replayed(t, "common", Options{Speed: 2}, common("25", "GET /a HTTP/1.1")+common("25", "HEAD /b?x=1 HTTP/1.1")+common("25", "GET /a HTTP/1.1")+common("25", "GET /%C3%A4 HTTP/1.1")+
 		common("27", "GET /late HTTP/1.1")+common("26", "GET /earlier HTTP/1.1"))
@@ -80,12 +80,12 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// TestZones: it is said in which zone the times are.
+// TestZones tests that the text names the time zone.
 func TestZones(t *testing.T) {
 	const haproxy = `Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET /index.html HTTP/1.1"` + "\n"
 	for want, c := range map[string][2]string{
-		"2012-03-18 04:02:25Z to 2012-03-18 04:02:25Z":                            {"common", common("25", "GET /a HTTP/1.1")},
-		"2009-02-06 12:14:14 to 2009-02-06 12:14:14, server time of unknown zone": {"haproxy", haproxy},
+		"2012-03-18 04:02:25Z to 2012-03-18 04:02:25Z":                                           {"common", common("25", "GET /a HTTP/1.1")},
+		"2009-02-06 12:14:14 to 2009-02-06 12:14:14 in the server's time zone, which is unknown": {"haproxy", haproxy},
 	} {
 		l, _, err := replayed(t, c[0], Options{}, c[1])
 		if err != nil {
@@ -101,7 +101,7 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// TestEndTimes: nginx writes the time of the answer; what took long came earlier.
+// TestEndTimes tests nginx, which logs the time of the answer: a long request has arrived earlier.
 func TestEndTimes(t *testing.T) {
 	line := func(at, request, took string) string {
 		return `[18/Mar/2012:04:02:` + at + ` +0000] "` + request + `" ` + took + "\n"
@@ -117,7 +117,7 @@ func TestEndTimes(t *testing.T) {
 	}
 }
 
-// TestLeftOut: what is not sent is counted, by reason.
+// TestLeftOut tests that omitted requests are counted by reason.
 func TestLeftOut(t *testing.T) {
 	text := common("25", "GET /a HTTP/1.1") + common("25", "POST /b HTTP/1.1") + common("25", "POST /b HTTP/1.1") + common("25", "OPTIONS * HTTP/1.0") + common("26", "GET nothing HTTP/1.1") +
 		common("26", "GET /%zz HTTP/1.1") + common("26", `\x16\x03\x01`) + "nonsense\n" + common("26", "GET /"+strings.Repeat("x", maxURL)+" HTTP/1.1") + common("50", "GET /late HTTP/1.1") + common("51", "GET /later HTTP/1.1")
@@ -148,8 +148,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestWholeURLs: a load balancer writes the whole URL, and other servers the query apart from
-// the path: what is asked again is the path and the query.
+// TestWholeURLs tests logs with whole URLs (load balancers) and with a separate query: the replayed
+// request has the path and the query.
 func TestWholeURLs(t *testing.T) {
 	alb := func(request string) string {
 		return `https 2018-07-02T22:23:00.186641Z app/lb/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "` + request + `" "curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/t/73e2d6bc24d8a067 "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"` + "\n"

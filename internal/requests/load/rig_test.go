@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// TestWorker: a job is all that it takes to load a server whose name nothing here resolves.
+// TestWorker tests that a job is enough to load a server whose name this machine cannot resolve.
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func TestWorker(t *testing.T) {
 	}
 	w := &Worker{Able: func(*Plan) error { return nil }}
 	share := fleet.Share{Stages: []engine.Stage{{From: 50, To: 50, For: time.Second}}, For: time.Second, Connections: 3, Seed: 1}
-	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "before a job") {
+	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "before the job") {
 		t.Error(err)
 	}
 	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: no address for this server in the job") {
@@ -64,7 +64,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// TestShares: what the clients do together is what was asked for.
+// TestShares tests that the shares of all clients add up to the requested load.
 func TestShares(t *testing.T) {
 	p := &Plan{Connections: 7, For: 9 * time.Second, Stages: []engine.Stage{{From: 100, To: 100, For: 9 * time.Second}, {From: 100, To: 400, For: time.Second}}}
 	connections := 0
@@ -83,7 +83,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// startsOf are when a share's starts are.
+// startsOf returns the start times of a share.
 func startsOf(t *testing.T, p *Plan, s fleet.Share) (at []time.Duration) {
 	t.Helper()
 	again := *p
@@ -98,8 +98,8 @@ func startsOf(t *testing.T, p *Plan, s fleet.Share) (at []time.Duration) {
 	return at
 }
 
-// TestFewerStartsThanClients: two starts are two, however many clients there are, and those
-// that make none are not waited for.
+// TestFewerStartsThanClients tests that two starts are two, however many clients there are, and
+// that clients without a start are not waited for.
 func TestFewerStartsThanClients(t *testing.T) {
 	p := &Plan{Connections: 3, For: 2 * time.Second, WarmUp: time.Second, Stages: []engine.Stage{{From: 1, To: 1, For: 2 * time.Second}}, Set: &engine.Set{}}
 	all := 0
@@ -124,7 +124,8 @@ func TestFewerStartsThanClients(t *testing.T) {
 	}
 }
 
-// TestClientsAreJudgedOneByOne: one that is at its limit is not lost in the mean of many.
+// TestClientsAreJudgedOneByOne tests that one client at its limit is detected even if the mean of
+// all clients is low.
 func TestClientsAreJudgedOneByOne(t *testing.T) {
 	p := at(500, 20*time.Second)
 	p.Set = &engine.Set{Asked: []engine.Asked{{Weight: 1, Method: "GET", URL: "http://localhost/"}}, Requests: []*engine.Request{{}}}
@@ -165,8 +166,8 @@ func TestClientsAreJudgedOneByOne(t *testing.T) {
 	}
 }
 
-// TestLostClient: what the other clients have counted until one was lost is the result, which
-// says that it is not whole; no gate can be told of it.
+// TestLostClient tests that the result contains the counts of the other clients until one was lost,
+// that it says so, and that no threshold is judged.
 func TestLostClient(t *testing.T) {
 	p := at(100, 20*time.Second)
 	p.Set = &engine.Set{Asked: []engine.Asked{{Weight: 1, Method: "GET", URL: "http://localhost/"}}, Requests: []*engine.Request{{}}}
@@ -223,7 +224,7 @@ func TestLostClient(t *testing.T) {
 	}
 }
 
-// TestSum: how all clients go is told once each has said something.
+// TestSum tests that the progress of all clients is reported once each client has reported.
 func TestSum(t *testing.T) {
 	var told []fleet.Now
 	s := &sum{last: make([]fleet.Now, 2), told: make([]bool, 2), tell: func(n fleet.Now) { told = append(told, n) }}

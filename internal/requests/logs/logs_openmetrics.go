@@ -86,7 +86,7 @@ func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 		sides = append(sides, side)
 	}
 	logsFamilies(w, sides...)
-	metricFamily(w, "fettle_logs_change", "gauge", "Groups by verdict on the mean duration of their requests; always 1.")
+	metricFamily(w, "fettle_logs_change", "gauge", "Verdict on the mean duration of each group, as a label; the value is always 1.")
 	for i, x := range changes {
 		fmt.Fprintf(w, "fettle_logs_change{%s,verdict=%s} 1\n", name(i), ui.OpenMetricsLabel(x.Verdict))
 	}
@@ -94,9 +94,9 @@ func ComparisonOpenMetrics(out io.Writer, c *Comparison) error {
 		name, help string
 		value      func(*Change) *float64
 	}{
-		{"fettle_logs_change_ratio", "Mean duration after divided by the one before, by group.", func(x *Change) *float64 { return x.Ratio }},
-		{"fettle_logs_change_ratio_low", "Lower end of its 95 % confidence interval.", func(x *Change) *float64 { return x.Low }},
-		{"fettle_logs_change_ratio_high", "Upper end of its 95 % confidence interval.", func(x *Change) *float64 { return x.High }},
+		{"fettle_logs_change_ratio", "Mean duration of each group: after, divided by before.", func(x *Change) *float64 { return x.Ratio }},
+		{"fettle_logs_change_ratio_low", "Lower bound of the 95 % confidence interval of this ratio.", func(x *Change) *float64 { return x.Low }},
+		{"fettle_logs_change_ratio_high", "Upper bound of the 95 % confidence interval of this ratio.", func(x *Change) *float64 { return x.High }},
 	} {
 		metricFamily(w, f.name, "gauge", f.help)
 		for i := range changes {
@@ -150,7 +150,7 @@ func logsFamilies(w io.Writer, sides ...logsSide) {
 			fmt.Fprintf(w, "fettle_logs_requests{%s%s} %d\n", s.labels, g.labels, g.Count)
 		}
 	})
-	each("fettle_logs_errors", "gauge", "Requests by group that were answered with a status of 500 or above.", func(s *logsSide) {
+	each("fettle_logs_errors", "gauge", "Requests of each group that were answered with a status of 500 or above.", func(s *logsSide) {
 		for _, g := range s.groups {
 			fmt.Fprintf(w, "fettle_logs_errors{%s%s} %d\n", s.labels, g.labels, g.Errors)
 		}

@@ -250,7 +250,7 @@ func (c *columns) histogram(p *page.Page) {
 		values.Rows = append(values.Rows, row)
 		titles = append(titles, fmt.Sprintf("%s to %s: %s, %s", row[0], row[1], text.CountPlural(uint64(n), "request", "requests"), row[3]))
 	}
-	p.Bars(page.Bars{Text: page.Text{Title: "Distribution of latency", About: "How many requests took how long; the classes are ten to a factor of ten.", Values: values},
+	p.Bars(page.Bars{Text: page.Text{Title: "Distribution of latency", About: "Number of requests by duration, in ten classes for each factor of ten.", Values: values},
 		YName: "requests", X: axisOf(edges), Edges: edges, Parts: []page.Part{{Name: "requests", Of: of}}, Titles: titles, Format: unit.Digits})
 }
 
@@ -293,7 +293,7 @@ func (c *columns) statuses(p *page.Page) {
 		parts = append(parts, part)
 		values.Rows = append(values.Rows, []string{part.Name, unit.Thousands(n), page.Percent(float64(n) / sum)})
 	}
-	p.Shares(page.Text{Title: "Status classes", About: "Shares of all requests by the hundreds of their status.", Values: values}, parts)
+	p.Shares(page.Text{Title: "Status classes", About: "Share of each status class (2xx, 3xx, ...) in all requests.", Values: values}, parts)
 }
 
 // busyChart draws the requests in progress.
@@ -322,7 +322,7 @@ func busyChart(p *page.Page, r *Report) {
 		values.Rows = append(values.Rows, []string{clock(r, &t), decimal(busy.Y[i])})
 	}
 	p.Heading("requests in progress")
-	p.XY(page.XY{Text: page.Text{Title: "Requests in progress", About: fmt.Sprintf("Means over %s; of each interval of the chart the busiest.", unit.FormatSeconds(r.Busy.MinuteS)), Values: values},
+	p.XY(page.XY{Text: page.Text{Title: "Requests in progress", About: fmt.Sprintf("Means over %s; the chart shows the highest mean of each of its intervals.", unit.FormatSeconds(r.Busy.MinuteS)), Values: values},
 		YName: "requests", X: page.Time(first, first.Add(time.Duration(n)*width)), Y: page.Linear(0, most, unit.Digits), Series: []page.Series{busy}})
 }
 

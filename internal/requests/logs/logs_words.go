@@ -100,7 +100,7 @@ func notes(r *Report, examples int) (out []string) {
 		say("%s left out by options", text.CountPlural(r.LeftOut, "request was", "requests were"))
 	}
 	if r.Unended > 0 {
-		say("%s without a line that ends it", text.CountPlural(uint64(r.Unended), "request began", "requests began"))
+		say("%s whose end is in no log", text.CountPlural(uint64(r.Unended), "request began", "requests began"))
 	}
 	if r.Unbegun > 0 {
 		say("%s whose beginning is in no log", text.CountPlural(uint64(r.Unbegun), "request ended", "requests ended"))

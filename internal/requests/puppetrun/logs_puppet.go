@@ -171,7 +171,7 @@ func ofServer(h *ui.Headline, x *Server) string {
 		return "the log contains no request for a catalog of these runs"
 	}
 	seconds := func(name string, s float64) string { return h.Value(name, s, unit.FormatSeconds(s)) }
-	out := fmt.Sprintf("of the %s that nodes waited for a catalog on average the server took %s", seconds("config_retrieval_mean_s", *x.Retrieval.MeanS), seconds("catalog_mean_s", *x.Catalog.MeanS))
+	out := fmt.Sprintf("nodes waited %s for a catalog on average; the server took %s of this time", seconds("config_retrieval_mean_s", *x.Retrieval.MeanS), seconds("catalog_mean_s", *x.Catalog.MeanS))
 	if x.Share != nil {
 		out += ", " + h.Value("server_share_percent", 100**x.Share, fmt.Sprintf("%.0f %%", 100**x.Share))
 	}

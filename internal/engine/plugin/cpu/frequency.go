@@ -199,7 +199,7 @@ func planSamplingDown(_ context.Context, r *plugin.Request, o profile.Option, cp
 	path, there := samplingPath(r.Host, cpu, governor)
 	s := plugin.Sysfs(path)
 	if !there && !byUnit {
-		return plugin.Lacks(r.Host, s, o, "the governor %s of this kernel has no such value", governor), nil
+		return plugin.Lacks(r.Host, s, o, "the governor %s of this kernel does not have this setting", governor), nil
 	}
 	return plugin.Number(s, o, 1, limit, fmt.Sprintf("a number of sampling periods from 1 to %d", limit)), nil
 }

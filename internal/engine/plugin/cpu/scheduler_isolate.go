@@ -86,7 +86,7 @@ func isolateTasks(ctx context.Context, r *plugin.Request, o profile.Option, rs *
 			items, tasks, err = isolateBySlice(r, name, rs, tasks, housekeeping)
 		} else {
 			s := setting.Setting{Kind: sliceKind, Name: "system.slice"}
-			items = []plugin.Item{plugin.Refuse(s, name, plugin.Unsupported, "%s, and %s: tasks get an affinity", why, whyNot)}
+			items = []plugin.Item{plugin.Refuse(s, name, plugin.Unsupported, "%s, and %s; each task gets a CPU affinity instead", why, whyNot)}
 		}
 		if err != nil {
 			return nil, err

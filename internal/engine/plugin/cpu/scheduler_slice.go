@@ -78,13 +78,13 @@ func isolateBySlice(r *plugin.Request, o profile.Option, rs *rules, tasks []host
 		}
 		why := ""
 		if i := slices.IndexFunc(in[name], func(t host.Task) bool { return !t.Zombie && !rs.isolates(r.Host, t) }); i >= 0 {
-			why = fmt.Sprintf("task %d (%s) in %s must stay untouched", in[name][i].TID, in[name][i].Comm, name)
+			why = fmt.Sprintf("task %d (%s) in %s must not be moved", in[name][i].TID, in[name][i].Comm, name)
 			alone = why
 		} else if name == initScope {
 			why = alone // tasks started elsewhere inherit process 1's CPUs
 		}
 		if why != "" {
-			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s: the other tasks get an affinity", why))
+			items = append(items, plugin.Refuse(s, o, plugin.Unsupported, "%s; each of the other tasks gets a CPU affinity instead", why))
 			rest = append(rest, in[name]...)
 			continue
 		}

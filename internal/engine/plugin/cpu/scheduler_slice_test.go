@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// someTasks are tasks that may run everywhere, but for one.
+// someTasks are tasks of which all but one may run on every CPU.
 type someTasks struct {
 	host.Sched
 	tasks  []host.Task
@@ -43,8 +43,8 @@ func (s someTasks) Affinity(id host.TaskID) (unit.CPUSet, error) {
 
 func (someTasks) Policy(host.TaskID) (host.Policy, error) { return host.Policy{Name: "other"}, nil }
 
-// slicesOf is a machine with control groups version 2 and systemd: no process has
-// logged in, so user.slice is only a file.
+// slicesOf is a machine with control groups version 2 and systemd. No user has logged in, so
+// user.slice is only a file.
 func slicesOf(t *testing.T, more map[string]string) *host.Host {
 	t.Helper()
 	h := machine.Mounted(t, plugin.Join(map[string]string{
@@ -72,7 +72,7 @@ func TestSlices(t *testing.T) {
 		user     = "slice:user.slice = 0-1"
 		process1 = "slice:init.scope = 0-1"
 	)
-	left := "! unsupported: task 901 (bash) in system.slice must stay untouched: the other tasks get an affinity"
+	left := "! unsupported: task 901 (bash) in system.slice must not be moved; each of the other tasks gets a CPU affinity instead"
 	for _, tt := range []struct {
 		name  string
 		files map[string]string
@@ -85,7 +85,7 @@ func TestSlices(t *testing.T) {
 		{"a task is left alone", nil, []string{"ps_blacklist=^bash$"},
 			[]string{"slice:system.slice " + left, user, "slice:init.scope " + left, kthreads, pods, "task:1@1/affinity = 0-1 # systemd", "task:new/affinity = 0-1"}},
 		{"cannot confine cgroups without systemd, which does not run on this machine", map[string]string{"/run/systemd/system/": "", "/sys/fs/cgroup/cgroup.controllers": "cpu\n"}, nil,
-			[]string{"slice:system.slice ! unsupported: no cgroup v1 cpuset hierarchy is mounted at /sys/fs/cgroup/cpuset, and cgroup v2 has no cpuset controller on this machine: tasks get an affinity",
+			[]string{"slice:system.slice ! unsupported: no cgroup v1 cpuset hierarchy is mounted at /sys/fs/cgroup/cpuset, and cgroup v2 has no cpuset controller on this machine; each task gets a CPU affinity instead",
 				"task:1@1/affinity = 0-1 # systemd", kthreads, pods, "task:901@50/affinity = 1 # bash", "task:new/affinity = 0-1"}},
 	} {
 		h := slicesOf(t, tt.files)
@@ -101,7 +101,7 @@ func TestSlices(t *testing.T) {
 	plugin.Proves(t, plugin.FakeTree, Scheduler.Name, "cgroup_for_isolated_cores")
 }
 
-// toldSystemd notes what systemctl is asked, and does it.
+// toldSystemd records the calls of systemctl and simulates them.
 type toldSystemd struct {
 	host.Exec
 	root string
@@ -121,8 +121,8 @@ func (s *toldSystemd) Run(_ context.Context, c host.Command) (host.Result, error
 	return host.Result{}, nil
 }
 
-// A unit that has no control group yet is told, read and given back like the
-// others.
+// TestSliceBeforeItBegins tests that a unit without a control group is written, read and restored
+// like the others.
 func TestSliceBeforeItBegins(t *testing.T) {
 	ctx := t.Context()
 	h := slicesOf(t, nil)

@@ -39,7 +39,7 @@ var Disk = plugin.Plugin{
 		{Name: "readahead", PerDevice: true, Plan: planReadahead,
 			Doc: "read-ahead in KiB, or in sectors of 512 bytes as \"N s\"; >N only raises and <N only lowers it; whole pages"},
 		{Name: "readahead_multiply", PerDevice: true, Plan: planMultiply,
-			Doc: "factor by which the read-ahead without the profile is multiplied (greater than 0, may be a fraction)"},
+			Doc: "factor for the read-ahead that the disk has without the profile (greater than 0, may be a fraction)"},
 		{Name: "scheduler_quantum", PerDevice: true, Plan: planQuantum,
 			Doc: "requests that the CFQ scheduler dispatches at a time (1 or more); Linux 5.0 removed CFQ"},
 	},

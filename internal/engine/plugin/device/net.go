@@ -155,7 +155,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 	}
 	if most, err := strconv.ParseUint(now.Max, 10, 32); err == nil {
 		if n, err := strconv.ParseUint(value, 10, 32); err == nil && n > most {
-			return refuse(plugin.Unsupported, "%s takes at most %d for %s", device, most, p.name)
+			return refuse(plugin.Unsupported, "%s of %s can be at most %d", p.name, device, most)
 		}
 	}
 	return []plugin.Item{plugin.Want(s, value, o)}

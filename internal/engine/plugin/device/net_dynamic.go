@@ -78,7 +78,7 @@ func speeds(r *plugin.Request, device string, s setting.Setting) (fastest int, s
 		}
 	}
 	if len(few) == 0 || len(few) == len(all) {
-		return 0, "", fmt.Sprintf("%s does not offer both more and less than %d Mb/s", device, slow)
+		return 0, "", fmt.Sprintf("%s does not offer link speeds both above %d Mb/s and at or below it, as dynamic tuning requires", device, slow)
 	}
 	return fastest, strings.Join(few, " "), ""
 }

@@ -23,7 +23,7 @@ func TestNetDynamic(t *testing.T) {
 		{"a fixed speed", `advertise="` + all + `" max="` + all + `" fixed`, []string{"dynamic=1"}, "",
 			[]string{"net:eth1/advertise ! unsupported: the speed of eth1 is fixed: it does not negotiate"}},
 		{"fast only", `advertise=10000baseT/Full max=10000baseT/Full`, []string{"dynamic=1"}, "",
-			[]string{"net:eth1/advertise ! unsupported: eth1 does not offer both more and less than 100 Mb/s"}},
+			[]string{"net:eth1/advertise ! unsupported: eth1 does not offer link speeds both above 100 Mb/s and at or below it, as dynamic tuning requires"}},
 		{"fast only, and nobody asks", `advertise=10000baseT/Full max=10000baseT/Full`, nil, "", nil},
 		{"not wanted", `advertise="` + all + `" max="` + all + `"`, []string{"dynamic=0"}, "", nil},
 		{"nonsense", `advertise="` + all + `" max="` + all + `"`, []string{"dynamic=2"}, "", nil},

@@ -128,10 +128,10 @@ func TestNetPlan(t *testing.T) {
 			`net:eth1/coalesce-tx-usecs ! rejected: "on" is not a value for tx-usecs: want a whole number of 32 bits`,
 		}},
 		{"rings", []string{"ring=rx 1024 tx 5000"}, []string{
-			"net:eth0/ring-rx ! unsupported: eth0 takes at most 256 for rx",
-			"net:eth0/ring-tx ! unsupported: eth0 takes at most 256 for tx",
+			"net:eth0/ring-rx ! unsupported: rx of eth0 can be at most 256",
+			"net:eth0/ring-tx ! unsupported: tx of eth0 can be at most 256",
 			"net:eth1/ring-rx = 1024",
-			"net:eth1/ring-tx ! unsupported: eth1 takes at most 4096 for tx",
+			"net:eth1/ring-tx ! unsupported: tx of eth1 can be at most 4096",
 		}},
 		{"combined channels where they are separate", []string{"channels=combined 2"}, []string{
 			"net:eth0/channels-combined = 2",
@@ -186,7 +186,7 @@ func TestNetPlan(t *testing.T) {
 	}
 }
 
-// A copy that does not hold the devices' parameters does not know.
+// TestPlanOnACopy tests that a copy without the devices' parameters gives the verdict unknown.
 func TestPlanOnACopy(t *testing.T) {
 	files, _, _ := strings.Cut(server, "-- links --")
 	h, err := host.ParseArchive("copy", []byte(files))

@@ -210,7 +210,7 @@ func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs flo
 	case p["NeedDaemonReload"] == "yes":
 		return plugin.NeedsRestart, "systemd has not loaded " + file + " yet: systemctl daemon-reload, then systemctl restart " + name
 	case p[limit] != "" && given != want:
-		return plugin.Overridden, fmt.Sprintf("a drop-in after %s overrides it with %s; see systemctl cat %s", limitFile, p[limit], name)
+		return plugin.Overridden, fmt.Sprintf("a drop-in that systemd reads after %s overrides the limit with %s; see systemctl cat %s", limitFile, p[limit], name)
 	}
 	st, err := k.host.Files.Stat(file)
 	if err != nil {
@@ -219,9 +219,9 @@ func (k unit) otherLimit(ctx context.Context, name, limit string, want, runs flo
 	since, err := parseTimestamp(p["ExecMainStartTimestamp"])
 	switch {
 	case err != nil:
-		return plugin.Unknown, fmt.Sprintf("%s runs with %s=%s; unknown whether it was started after %s was written: %v", name, limit, limitText(runs), file, err)
+		return plugin.Unknown, fmt.Sprintf("%s runs with %s=%s; unknown whether the service was started after %s was written: %v", name, limit, limitText(runs), file, err)
 	case since.Before(st.ModTime().Truncate(time.Second)): // the timestamp is in whole seconds
-		return plugin.NeedsRestart, fmt.Sprintf("%s runs with %s until it is restarted", name, limitText(runs))
+		return plugin.NeedsRestart, fmt.Sprintf("%s runs with the limit %s until it is restarted", name, limitText(runs))
 	}
 	why := fmt.Sprintf("%s was started after %s was written, but its start script sets its own limit, %s; see ExecStart= in systemctl cat %s", name, file, limitText(runs), name)
 	if limit == "LimitNOFILE" && strings.HasPrefix(name, "apache2") {

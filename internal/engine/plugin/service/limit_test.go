@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/plugin"
 )
 
-// limited is a machine whose web.service runs as process 7 with a limit, and that
-// has the other units of its show.
+// limited is a machine whose web.service runs as process 7 with a limit, and that has the units in
+// show.
 func limited(t *testing.T, runs string) (*host.Host, *plugin.Programs) {
 	h := machine.Mounted(t, map[string]string{
 		"/run/systemd/system/": "", "/etc/systemd/system/": "", "/usr/lib/systemd/system/": "",
@@ -46,8 +46,8 @@ func limitOf(name, limit string) setting.Setting {
 	return setting.Setting{Kind: "unit", Name: name + ".service/" + limit}
 }
 
-// A limit is a line of a drop-in that goes with its last line, and the directory
-// with it where it was not there before.
+// TestLimit tests that a limit is a line of a drop-in. The file is removed with its last line, and
+// the directory if fettle created it.
 func TestLimit(t *testing.T) {
 	for _, unitName := range []string{"web", "own", "empty"} {
 		h, p := limited(t, "1024")
@@ -81,7 +81,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Lines written into the file by hand stay.
+// TestLimitBesideAnotherLine tests that lines written into the file by hand stay.
 func TestLimitBesideAnotherLine(t *testing.T) {
 	h, _ := limited(t, "1024")
 	k := Kinds(h)["unit"]
@@ -130,8 +130,8 @@ func TestLimitMayBeAsked(t *testing.T) {
 	}
 }
 
-// Only a process that was started before the line waits for a restart: one that was
-// started after it has its limit from another program.
+// TestLimitOfSomebodyElse tests that only a process that started before the line was written needs
+// a restart. One that started later has its limit from another program.
 func TestLimitOfSomebodyElse(t *testing.T) {
 	written := time.Now().Add(-time.Hour).Truncate(time.Second)
 	at := func(t time.Time) string { return t.Local().Format("Mon 2006-01-02 15:04:05 MST") }
@@ -140,12 +140,12 @@ func TestLimitOfSomebodyElse(t *testing.T) {
 		want                        engineplugin.Verdict
 		why                         string
 	}{
-		{"before", "4096", "no", at(written.Add(-time.Second)), engineplugin.NeedsRestart, "runs with 1024 until it is restarted"},
+		{"before", "4096", "no", at(written.Add(-time.Second)), engineplugin.NeedsRestart, "runs with the limit 1024 until it is restarted"},
 		{"not read", "524288", "yes", at(written.Add(time.Minute)), engineplugin.NeedsRestart, "systemctl daemon-reload"},
-		{"another drop-in", "2048", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "a drop-in after zz-fettle.conf overrides it with 2048"},
+		{"another drop-in", "2048", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "a drop-in that systemd reads after zz-fettle.conf overrides the limit with 2048"},
 		{"its own", "4096", "no", at(written.Add(time.Minute)), engineplugin.Overridden, "its own limit, 1024"},
 		{"in the same second", "4096", "no", at(written), engineplugin.Overridden, "its own limit, 1024"},
-		{"none", "18446744073709551615", "no", at(written), engineplugin.Overridden, "overrides it with 18446744073709551615"},
+		{"none", "18446744073709551615", "no", at(written), engineplugin.Overridden, "overrides the limit with 18446744073709551615"},
 		{"nobody knows when", "4096", "no", "", engineplugin.Unknown, "unknown whether"},
 	} {
 		h, p := limited(t, "1024")
@@ -170,8 +170,8 @@ func TestLimitOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// It is in force where the process has it; a service that does not run is not
-// started.
+// TestLimitEffect tests that a limit is in force if the process has it, and that a stopped service
+// is not started.
 func TestLimitEffect(t *testing.T) {
 	h, _ := limited(t, "65536")
 	h.Live = true

@@ -33,7 +33,7 @@ var Script = plugin.Plugin{
 }
 
 // ownDoing is the reason in every script's item: fettle cannot determine the effects of a program.
-const ownDoing = "effects of the script are unknown; undo runs its stop and cannot compare"
+const ownDoing = "fettle does not know what the script changes; undo runs the script's stop, and cannot compare values"
 
 func planScript(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	scripts := o.Scripts
@@ -209,7 +209,7 @@ func (k kind) save(s setting.Setting, r *run) error {
 
 // exited describes a failed call, with its exit code and last output line.
 func exited(call string, res host.Result) string {
-	return fmt.Sprintf("its %s exited with %d%s", call, res.ExitCode, lastLine(res))
+	return fmt.Sprintf("the script's %s exited with %d%s", call, res.ExitCode, lastLine(res))
 }
 
 // forget removes a script's record and the directories created for the script.

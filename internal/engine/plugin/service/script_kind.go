@@ -98,7 +98,7 @@ func (k kind) Read(_ context.Context, s setting.Setting) (setting.Value, error) 
 	case r.State == "failed":
 		return setting.Text("failed: " + r.Said), nil
 	}
-	return setting.Text("interrupted while running with " + k.start), nil
+	return setting.Text("the script was interrupted during its " + k.start), nil
 }
 
 // Write calls the script. It writes the record before the call, so undo also stops an interrupted
@@ -133,7 +133,7 @@ func (k kind) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		r.State, r.Said = "failed", "its "+k.start+" was interrupted"
+		r.State, r.Said = "failed", "the script's "+k.start+" was interrupted"
 	case err != nil:
 		r.State, r.Said = "failed", err.Error()
 	case res.ExitCode != 0:
@@ -202,7 +202,7 @@ func (k kind) end(ctx context.Context, s setting.Setting, r *run) error {
 		return err
 	}
 	if err != nil {
-		return &setting.ProgramWarning{Text: fmt.Sprintf("cannot run its %s: %v", k.stop, err)}
+		return &setting.ProgramWarning{Text: fmt.Sprintf("cannot run the script's %s: %v", k.stop, err)}
 	}
 	if res.ExitCode != 0 {
 		return &setting.ProgramWarning{Text: exited(k.stop, res)}
@@ -243,7 +243,7 @@ func (k kind) Effect(ctx context.Context, s setting.Setting, want setting.Value)
 	res, err := k.call(ctx, s, &run{Env: r.Env}, words...)
 	switch {
 	case err != nil:
-		return plugin.Unknown, "cannot run its verify: " + err.Error()
+		return plugin.Unknown, "cannot run the script's verify: " + err.Error()
 	case res.ExitCode != 0:
 		return plugin.Drifted, exited("verify", res)
 	}

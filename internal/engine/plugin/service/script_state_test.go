@@ -23,8 +23,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// A script that fails keeps nothing from being done or undone, and is told of:
-// each call once, by script, call and exit code.
+// TestFailingScriptIsTold tests that a failing script does not block apply or undo, and that each
+// failed call is reported once, with script, call and exit code.
 func TestFailingScriptIsTold(t *testing.T) {
 	root.Rights(t)
 	const path = "/usr/lib/tuned/p/a.sh"
@@ -55,14 +55,14 @@ func TestFailingScriptIsTold(t *testing.T) {
 	if a.Result != journal.ResultPartial || a.Failing() != 1 || a.Failed() != 0 {
 		t.Errorf("%s, %d do not work, %d rejected", a.Result, a.Failing(), a.Failed())
 	}
-	if st := a.Plan.Steps[0]; !st.Failing() || st.Why != "its verify exited with 1: no verify" {
+	if st := a.Plan.Steps[0]; !st.Failing() || st.Why != "the script's verify exited with 1: no verify" {
 		t.Errorf("step: %+v", st)
 	}
 	u, err := e.Undo(context.Background())
 	if err != nil || u.Result != journal.ResultDone {
 		t.Errorf("undo: %+v, %v", u, err)
 	}
-	want := []string{"script:" + path + ": its start exited with 3: no start", "script:" + path + ": its stop exited with 4: no stop"}
+	want := []string{"script:" + path + ": the script's start exited with 3: no start", "script:" + path + ": the script's stop exited with 4: no stop"}
 	if d := cmp.Diff(want, told); d != "" {
 		t.Error(d)
 	}
@@ -85,8 +85,8 @@ func (e within) Run(ctx context.Context, c host.Command) (host.Result, error) {
 	return e.Exec.Run(ctx, c)
 }
 
-// TestScriptThatCannotBeStarted: nothing of it has run, so the value is rejected
-// with the kernel's reason, nothing stays on record, and undo has nothing to call.
+// TestScriptThatCannotBeStarted tests a script that could not be started: the value is rejected
+// with the kernel's reason, no record remains, and undo calls nothing.
 func TestScriptThatCannotBeStarted(t *testing.T) {
 	root.Rights(t)
 	for text, why := range map[string]string{
@@ -148,7 +148,7 @@ func TestScriptThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// shell runs the scripts of a tree, with the tree's place in ROOT.
+// shell runs the scripts of a tree, with the tree's path in ROOT.
 type shell struct{ root string }
 
 func (e shell) Run(ctx context.Context, c host.Command) (host.Result, error) {
@@ -162,8 +162,8 @@ func (e shell) Run(ctx context.Context, c host.Command) (host.Result, error) {
 }
 func (shell) LookPath(name string) (string, error) { return name, nil }
 
-// keeps is a script with an effect that outlasts a boot. It takes its own file
-// away, and only with the variables that it was started with.
+// keeps is a script with an effect that survives a boot. It removes its own file, and only with the
+// variables of its start.
 const keeps = `#!/bin/sh
 case $1 in
 start) echo "$TUNED_cores" >"$ROOT/etc/made"; echo start "$*" >>"$ROOT/calls" ;;
@@ -171,10 +171,9 @@ stop) echo "$*" >>"$ROOT/calls"; test "$(cat "$ROOT/etc/made")" = "$TUNED_cores"
 esac
 `
 
-// TestUndoAfterAReboot: what a script had set in the running kernel ends with
-// the boot, the files it wrote do not. Undo calls its stop, once, with the
-// variables of its start; not where the script had been stopped before the
-// reboot, and not while a later transaction has it on.
+// TestUndoAfterAReboot tests a reboot between apply and undo: kernel settings of the script are
+// gone, but its files remain. Undo calls the script's stop once, with the variables of its start.
+// It does not if the script was stopped before the reboot, or while a later transaction uses it.
 func TestUndoAfterAReboot(t *testing.T) {
 	const path = "/usr/lib/tuned/p/a.sh"
 	for name, c := range map[string]struct {

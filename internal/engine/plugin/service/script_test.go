@@ -18,8 +18,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// inside runs a program where Files looks: a real shell in a chroot would need
-// a whole tree, so the scripts of these tests say what they would do.
+// inside simulates the scripts of these tests: a real shell in a chroot would need a whole tree.
 type inside struct {
 	calls []string
 	exit  map[string]int
@@ -81,7 +80,7 @@ func TestContract(t *testing.T) {
 	}
 	e.exit["verify"] = 3
 	v, why := kinds["script"].(kind).Effect(IgnoreMissing(context.Background()), items[0].Change.Setting, items[0].Change.Want)
-	if v != engineplugin.Drifted || why != "its verify exited with 3: last words" {
+	if v != engineplugin.Drifted || why != "the script's verify exited with 3: last words" {
 		t.Error(v, why)
 	}
 	if got := e.calls[len(e.calls)-1]; !strings.Contains(got, "a.sh verify ignore_missing TUNED_cores") {
@@ -91,7 +90,7 @@ func TestContract(t *testing.T) {
 	e.exit["stop"] = 1 // a script's last command decides: it counts as stopped
 	for i := len(images) - 1; i >= 0; i-- {
 		err := kinds.Write(context.Background(), images[i].Setting, images[i].Want)
-		if err == nil || !strings.Contains(err.Error(), "its stop exited with 1: last words") {
+		if err == nil || !strings.Contains(err.Error(), "the script's stop exited with 1: last words") {
 			t.Error(err)
 		}
 	}
@@ -115,13 +114,13 @@ func TestStartThatComplains(t *testing.T) {
 	s := setting.Setting{Kind: "script", Name: "/usr/lib/tuned/p/a.sh"}
 	ctx := context.Background()
 	var told *setting.ProgramWarning
-	if err := kinds.Write(ctx, s, setting.Text("started")); !errors.As(err, &told) || told.Text != "its start exited with 16: last words" {
+	if err := kinds.Write(ctx, s, setting.Text("started")); !errors.As(err, &told) || told.Text != "the script's start exited with 16: last words" {
 		t.Fatal(err)
 	}
 	if v, _ := kinds.Read(ctx, s); v.Text != "started" {
 		t.Errorf("reads %q", v.Text)
 	}
-	if v, why := kinds["script"].(kind).Effect(ctx, s, setting.Text("started")); v != engineplugin.OK || why != "its start exited with 16: last words" {
+	if v, why := kinds["script"].(kind).Effect(ctx, s, setting.Text("started")); v != engineplugin.OK || why != "the script's start exited with 16: last words" {
 		t.Error(v, why)
 	}
 	// Other variables are another effect: what the first start did goes first.
@@ -146,7 +145,7 @@ func TestCutOffStartIsStopped(t *testing.T) {
 	if err := k.save(s, &run{State: "starting", Env: []string{"TUNED_a=b"}, Mark: "xyz"}); err != nil {
 		t.Fatal(err)
 	}
-	if v, _ := kinds.Read(context.Background(), s); v.Text != "interrupted while running with start" {
+	if v, _ := kinds.Read(context.Background(), s); v.Text != "the script was interrupted during its start" {
 		t.Errorf("reads %q", v.Text)
 	}
 	if err := kinds.Write(context.Background(), s, setting.Text("stopped")); err != nil {
@@ -242,8 +241,8 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-// TestDebianScripts runs the real scripts of Debian's TuneD, which use its
-// shell library, in the test root.
+// TestDebianScripts runs the real scripts of Debian's TuneD, which use its shell library, in the
+// test root.
 func TestDebianScripts(t *testing.T) {
 	root := testkitroot.New(t, testkitroot.Options{Machine: testkitroot.NewMachine(t)})
 	h := host.Mounted(root.Path("/"))

@@ -73,7 +73,7 @@ func (im *importer) diskTuning(keys map[string]line, at origin) {
 	if l, ok := keys["alpm"]; ok && isTrue(l.value) {
 		from := origin{confFile, l.no, l.text}
 		im.set("scsi_host", "alpm", "med_power_with_dipm", from)
-		im.warn(confFile, l.no, l.text, "was min_power while the disk was idle: med_power_with_dipm is as good on today's controllers and does not lose data; it applies always")
+		im.warn(confFile, l.no, l.text, "this line set min_power while the disk was idle. Its replacement, med_power_with_dipm, always applies; it saves as much on today's controllers, and does not lose data")
 	}
 	if l, ok := keys["hdparm"]; !ok || isTrue(l.value) {
 		if ok {
@@ -130,7 +130,7 @@ func (im *importer) sysconfig(text string) error {
 			}
 		case "USE_KTUNE_D":
 			if !isTrue(l.value) && l.value != "" {
-				im.warn(sysconfigFile, l.no, from.text, "this turned sysctl.ktune and ktune.sh off in ktune; they are imported anyway")
+				im.warn(sysconfigFile, l.no, from.text, "this line turned off sysctl.ktune and ktune.sh; both files are imported anyway")
 			} else {
 				im.warn(sysconfigFile, l.no, from.text, "other files of /etc/ktune.d are not part of the profile; move them to /etc/sysctl.d if still needed")
 			}
@@ -218,7 +218,7 @@ func (im *importer) elevator(name string, devices line, from origin) {
 	}
 	for _, p := range patterns {
 		if strings.HasPrefix(p, "dm-") {
-			im.warn(from.file, devices.no, p, "most device-mapper disks have no elevator of their own: only request-based multipath has; verify calls the others unsupported")
+			im.warn(from.file, devices.no, p, "of the device-mapper disks, only request-based multipath has an elevator of its own; verify reports the others as unsupported")
 			break
 		}
 	}

@@ -164,7 +164,7 @@ var governors = map[string]string{
 func governor(im *importer, args []string, from origin) bool {
 	name := args[0]
 	if today, ok := governors[name]; ok {
-		im.warn(from.file, from.line, from.text, "the drivers of today's processors may not have it: imported as %s; the first governor that exists is used", today)
+		im.warn(from.file, from.line, from.text, "the drivers of today's processors may not have this governor: imported as %s; the first one that exists is used", today)
 		name = today
 	}
 	im.set("cpu", "governor", name, from)
@@ -252,7 +252,7 @@ func (im *importer) write(file, value string, from origin) bool {
 		return number().MatchString(value) && disks([]string{m[1]}, "readahead")(im, []string{value}, from)
 	}
 	if there, known := im.hasSys(file); known && !there {
-		im.warn(from.file, from.line, from.text, "this machine has no such file: kept, and verify calls it unsupported")
+		im.warn(from.file, from.line, from.text, "this machine has no such file: the line is kept, and verify reports it as unsupported")
 	}
 	im.set("sysfs", file, plain, from)
 	return true

@@ -35,7 +35,7 @@ func (im *importer) script(text string) error {
 			im.refuseBarriers(c)
 		default:
 			im.own.prepare = append(im.own.prepare, c.text)
-			im.keep(c, "outside start and stop: kept in script.sh, runs before both")
+			im.keep(c, "outside of start and stop: kept in script.sh, where it runs before both")
 		}
 	}
 	defined := map[string]bool{}
@@ -106,7 +106,7 @@ func (im *importer) refuseBarriers(c command) {
 		what += fmt.Sprintf(", the command of %d lines is left out", n+1)
 	}
 	if im.refusedAt > 0 {
-		im.refuse(scriptFile, c.line, c.text, barriersID, "%s for the reason of line %d", what, im.refusedAt)
+		im.refuse(scriptFile, c.line, c.text, barriersID, "%s, for the reason given for line %d", what, im.refusedAt)
 		return
 	}
 	im.refusedAt = c.line
@@ -163,11 +163,11 @@ func (t *scriptTranslator) start(body []command) []string {
 			}
 			continue
 		}
-		why := "no plug-in does it"
+		why := "no plug-in can do this"
 		if c.mentions(supplied()...) && !ok {
-			why = "done under a condition or with more than the helper"
+			why = "this command runs under a condition, or does more than the helper"
 		}
-		t.keep(c, why+": kept in script.sh as it is, and verify cannot check it")
+		t.keep(c, why+": kept unchanged in script.sh, where verify cannot check it")
 		if c.mentions("return", "exit") {
 			certain = false
 		}
@@ -231,7 +231,7 @@ func (t *scriptTranslator) stop(body []command) []string {
 			t.note(origin{scriptFile, c.line, c.text}, "script.sh")
 			continue
 		}
-		t.keep(c, "no plug-in undoes it: kept in script.sh")
+		t.keep(c, "no plug-in undoes this: kept in script.sh")
 	}
 	return own
 }

@@ -109,10 +109,10 @@ func (im *importer) sysctl(name, value string, from origin) {
 		return
 	}
 	if !known && !im.noProcSys {
-		im.warn(from.file, from.line, from.text, "%s does not record whether this kernel has the variable: kept", im.host.Name)
+		im.warn(from.file, from.line, from.text, "%s does not record whether this kernel has the variable: the line is kept", im.host.Name)
 	}
 	if known && !there {
-		im.warn(from.file, from.line, from.text, "this kernel has no %s now (a module that is not loaded may bring it): kept, and verify calls it unsupported until then", name)
+		im.warn(from.file, from.line, from.text, "this kernel has no %s now, but a module that is not loaded may add it: the line is kept, and verify reports it as unsupported until then", name)
 	}
 	im.set("sysctl", name, plain, from)
 }

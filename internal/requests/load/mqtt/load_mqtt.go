@@ -122,7 +122,7 @@ func mqttFacts(r *evidence.Run, x *Result) *ui.Grid {
 		if q := o.Pull; q != nil {
 			failed("not fetched"+at, q.FetchFailures)
 			failed("report not taken"+at, q.ReportFailures)
-			row("jobs"+at, "picked up after p50 %s, p99 %s; a report taken in p50 %s, p99 %s; at most %d under way", unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P50S), unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P99S), unit.FormatSecondsOf(q.Report.N, q.Report.P50S), unit.FormatSecondsOf(q.Report.N, q.Report.P99S), q.MostUnderWay)
+			row("jobs"+at, "time until pick-up: p50 %s, p99 %s; time per report: p50 %s, p99 %s; at most %d jobs in progress", unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P50S), unit.FormatSecondsOf(q.PickUp.N, q.PickUp.P99S), unit.FormatSecondsOf(q.Report.N, q.Report.P50S), unit.FormatSecondsOf(q.Report.N, q.Report.P99S), q.MostUnderWay)
 		}
 	}
 	row("generator", "%.0f %% of %s, %s of memory a host", 100*x.Generator.CPUShare, internaltext.Count(x.Generator.Processors, "processor"), unit.Size(x.Generator.MemoryPerHostBytes).Human())

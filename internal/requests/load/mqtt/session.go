@@ -34,7 +34,7 @@ func (e *refusedError) Error() string {
 	if text == "" {
 		text = "Unknown"
 	}
-	return fmt.Sprintf("the broker refused it: CONNACK %d (%s)", e.Code, text)
+	return fmt.Sprintf("the broker refused the connection: CONNACK %d (%s)", e.Code, text)
 }
 
 // errDenied is returned if the broker rejects a subscription.
