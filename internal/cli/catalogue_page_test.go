@@ -17,9 +17,9 @@ import (
 // cataloguePages are the pages of the catalog, each with the rule files that it lists; the first lists all
 // others. key explains the letters of the ids.
 var cataloguePages = []struct{ page, title, files, key string }{
-	{"catalogue.md", "The catalog: Linux, storage, servers", "", "D: storage; G: PostgreSQL; H: Apache httpd; L: HAProxy; M: Prometheus; N: nginx; R: Redis; T: Linux; S: Satellite, of which the rules about disks and profiles are here"},
+	{"catalogue.md", "The catalog: Linux, storage, servers", "", "D: storage; G: PostgreSQL; H: Apache httpd; L: HAProxy; M: Prometheus; N: nginx; R: Redis; T: Linux; S: Satellite, only the rules about disks and profiles"},
 	{"catalogue-satellite.md", "The catalog: Satellite, Foreman, Puppet", "satellite.yaml satellite-plan.yaml satellite-sizes.yaml puppet.yaml puma.yaml dynflow.yaml qpid.yaml mosquitto.yaml", "B: qpidd; P: Puppet; Q: mosquitto; S: Satellite; U: Puma; Y: Dynflow"},
-	{"catalogue-kubernetes.md", "The catalog: Kubernetes, OpenShift, etcd", "openshift.yaml openshift-documents.yaml kubernetes-node.yaml cluster.yaml etcd.yaml", "E: etcd; O: OpenShift and Kubernetes; a number of its own, as O04.keys, is a part of a rule"},
+	{"catalogue-kubernetes.md", "The catalog: Kubernetes, OpenShift, etcd", "openshift.yaml openshift-documents.yaml kubernetes-node.yaml cluster.yaml etcd.yaml", "E: etcd; O: OpenShift and Kubernetes; an ID with a dot, such as O04.keys, is a part of a rule"},
 }
 
 // widestRow is the width of a row of the catalog's tables.
@@ -115,20 +115,20 @@ func TestCatalogueTable(t *testing.T) {
 		}
 		text := fmt.Sprintf(`# %s
 
-`+"`fettle rules show ID`"+` prints a rule with its limits, reason, fix and sources, `+"`fettle check --explain ID`"+` shows it on this machine. What does not fit into a row here ends with "…"; a limit of "-" is in the title, or depends on the machine. [Rules of your own](rules.md) explains the parts of a rule.
+`+"`fettle rules show ID`"+` prints a rule with its limits, reason, fix and sources. `+"`fettle check --explain ID`"+` shows its result on this machine. In the tables, a cut text ends with "…". A limit of "-" means that the limit is in the title, or depends on the machine. [Rules of your own](rules.md) explains the parts of a rule.
 
-Letters of this page: %s.
+First letters of the IDs on this page: %s.
 
 Pages: [Linux, storage, servers](catalogue.md), [Satellite, Foreman, Puppet](catalogue-satellite.md), [Kubernetes, OpenShift, etcd](catalogue-kubernetes.md).
 
 | id | what must hold | if not | limit | fix |
 |---|---|---|---|---|
 %s
-A reminder is what no program can check.
+A reminder is a rule that no program can check.
 
 ## Tables and evidence
 
-A table has figures that rules and sizes look up; evidence is a measurement of a source that explains rules.
+A table contains figures that rules and sizes use. Evidence is a measurement from a source that explains rules.
 
 | id | what | kind |
 |---|---|---|

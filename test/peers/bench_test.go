@@ -127,7 +127,7 @@ func TestBench(t *testing.T) {
 	row, not := audits(t, program)
 	b.WriteString(row)
 	unmet = append(unmet, not...)
-	record(t, "tuner", fmt.Sprintf("TuneD 2.20 of Debian 12 and fettle in the same root and on the same invented machine (eight CPUs with cpufreq, NVMe and SCSI disks), in turn, %d rounds; medians, with the range in parentheses, less %s ms.\n\nWhat is subtracted is what `true` takes there, from its start to its end. Each job is a program that is started inside the root, and going in is the test's doing: it costs the same for both, on a real machine nobody pays it, and it would make a larger part of a short time. With it each time is %s ms longer, and the ratios are smaller.\n\n%s", rounds, ms(empty), ms(empty), b.String()), unmet)
+	record(t, "tuner", fmt.Sprintf("TuneD 2.20 of Debian 12 and fettle in the same root directory on the same simulated machine (eight CPUs with cpufreq, NVMe and SCSI disks), alternately, %d rounds. The table shows medians, with the range in parentheses. %s ms are subtracted from each time.\n\nThis is the time that the program `true` takes in the same root directory. The test enters this directory for each job, which takes the same time for both programs. On a real machine this time does not occur, and it would distort short times most. Without the subtraction each time is %s ms longer, and the ratios are smaller.\n\n%s", rounds, ms(empty), ms(empty), b.String()), unmet)
 }
 
 // record writes what a bench has found into its part of docs/benchmarks.md, and fails

@@ -68,7 +68,7 @@ func TestBenchLoad(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "One worker of nginx on the same machine, 16 connections that are kept, %d rounds in turn; medians.\n\n| generator | CPU of a request, µs | requests/s | of wrk's CPU | promised |\n|---|---|---|---|---|\n", logRounds)
+	fmt.Fprintf(&b, "One worker of nginx on the same machine, 16 open connections, %d alternating rounds; the table shows medians.\n\n| generator | CPU of a request, µs | requests/s | of wrk's CPU | promised |\n|---|---|---|---|---|\n", logRounds)
 	times := float64(median(costs[1])) / float64(median(costs[0]))
 	for i, l := range loaders {
 		slices.Sort(rates[i])

@@ -110,7 +110,7 @@ func TestBenchLogs(t *testing.T) {
 
 	var b strings.Builder
 	var unmet []string
-	fmt.Fprintf(&b, "A log of %d requests for %d resources, as many of each kind as in the log of Hookins's article on Puppet (2012), and a short one: its first %d lines. %d rounds in turn (mawk, GoAccess, DuckDB and alp: 2), the log in the page cache; processor time, medians. What each took of another's time is by the round in which each was least disturbed.\n\n| job | CPU, s | of `grep -c`'s | promised |\n|---|---|---|---|\n", lines, resources, few, logRounds)
+	fmt.Fprintf(&b, "One log has %d requests for %d resources, with the shares of the log in Hookins's article on Puppet (2012). The short log has its first %d lines. The programs ran alternately for %d rounds (mawk, GoAccess, DuckDB and alp: 2), with the log in the page cache. The table shows medians of the processor time. Ratios are taken from the least disturbed round of each program.\n\n| job | CPU, s | of `grep -c`'s | promised |\n|---|---|---|---|\n", lines, resources, few, logRounds)
 	promise := func(name, got, promised string, met bool) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, got, promised)
 		if !met {
