@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// sample is a journal with a tune, a single change, an undo of the buried one
-// and a confirmation.
+// sample is a journal with a tune, a single change, the undo of an earlier transaction, and a
+// confirmation.
 func sample(t testing.TB) []byte {
 	t.Helper()
 	j, err := Lock(t.TempDir()+"/state", Options{BootID: "boot"})
@@ -44,8 +44,7 @@ func sample(t testing.TB) []byte {
 	return text
 }
 
-// rotated is the beginning of a journal that carries what stood in the one
-// before.
+// rotated is the beginning of a journal with the live transactions of an earlier file.
 func rotated(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir() + "/state"
@@ -82,8 +81,8 @@ func readFile(j *Journal) ([]byte, error) {
 	return text, err
 }
 
-// signed is text with each line's sum made right, so that what is in a record is
-// looked at, whatever it says.
+// signed returns text with a correct checksum on each line, so that the parser looks at the content
+// of damaged records.
 func signed(text []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(text) {
@@ -139,7 +138,7 @@ func parsed(t *testing.T, text []byte) {
 	}
 }
 
-// Whatever follows a good journal does not change what it says.
+// FuzzTornTail tests that text after a valid journal does not change the journal's state.
 func FuzzTornTail(f *testing.F) {
 	text := sample(f)
 	f.Add([]byte("0"))

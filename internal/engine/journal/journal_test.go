@@ -70,8 +70,7 @@ func TestNewerIsRefused(t *testing.T) {
 
 var entry = Before{N: 1, Setting: setting.Setting{Kind: "sysctl", Name: "a.b"}, Before: setting.Text("0"), Want: setting.Text("1"), Lifetime: setting.Runtime}
 
-// undone is a journal of one transaction, and an undo of it that left its one
-// entry as told.
+// undone is a journal of one transaction, and of an undo with the given result for its only entry.
 func undone(state EntryState) []record {
 	return []record{
 		{Begin: &Begin{ID: 1, Kind: Tune, BootID: "one"}},
@@ -95,8 +94,8 @@ func journalText(t *testing.T, records []record) []byte {
 	return out
 }
 
-// What an undo could not give back is still to be given back, until the boot
-// that had it ends.
+// TestFailedEndsWithItsBoot tests that a value that an undo could not restore stays live until its
+// boot ends.
 func TestFailedEndsWithItsBoot(t *testing.T) {
 	for boot, want := range map[string]EntryState{"one": Failed, "two": Closed} {
 		s, err := parse(journalText(t, undone(Failed)), boot)
@@ -135,8 +134,8 @@ func TestLegible(t *testing.T) {
 	}
 }
 
-// A last record that is not whole is named; room set aside behind the last one is
-// not.
+// TestTornTailIsNamed tests that an incomplete last record is reported, but not reserved space
+// after the last record.
 func TestTornTailIsNamed(t *testing.T) {
 	line, err := record{Start: &start{Version: 1, NextID: 1}}.encode()
 	if err != nil {
@@ -153,8 +152,8 @@ func TestTornTailIsNamed(t *testing.T) {
 	}
 }
 
-// BenchmarkParse reads the journal of 20 switches of 40 values each: every
-// command does that at its start.
+// BenchmarkParse reads the journal of 20 switches with 40 values each, as every command does at its
+// start.
 func BenchmarkParse(b *testing.B) {
 	j, err := Lock(b.TempDir()+"/state", Options{BootID: "boot"})
 	if err != nil {

@@ -54,8 +54,8 @@ type Begin struct {
 	// Undoes lists the transactions that an undo undoes.
 	Undoes []int `json:"undoes,omitempty"`
 	// Restore lists the entries that an undo has begun to restore, and entries of later
-	// transactions that its writes may change as a side effect. From then on they count as
-	// fettle's, whatever value their settings have.
+	// transactions that its writes may change as a side effect. From then on every
+	// value of their settings counts as fettle's.
 	Restore []Ref `json:"restore,omitempty"`
 	// Try is set for a trial: it is undone unless confirmed in time.
 	Try *Try `json:"try,omitempty"`

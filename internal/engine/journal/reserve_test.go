@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// On a file system without fallocate(2) the room is written: blocks that are
-// there, behind the last record, and records go over them in place.
+// TestRoomIsWrittenWhereItCannotBeSetAside tests a file system without fallocate(2): the journal
+// writes zeros behind the last record, and later records replace them.
 func TestRoomIsWrittenWhereItCannotBeSetAside(t *testing.T) {
 	for name, errno := range map[string]error{"EOPNOTSUPP": unix.EOPNOTSUPP, "ENOSYS": unix.ENOSYS} {
 		t.Run(name, func(t *testing.T) {
@@ -70,9 +70,9 @@ func TestRoomIsWrittenWhereItCannotBeSetAside(t *testing.T) {
 	}
 }
 
-// A record that was written over zeros may have come to the disk in part, the
-// end before the beginning. It was never acknowledged: no damage, and nothing of
-// it is left once the journal has been opened.
+// TestTornRecordOverZeros tests a record that was written over zeros and reached the disk only in
+// part, its end before its beginning. The write was never acknowledged. So this is no damage, and
+// opening the journal removes the rest.
 func TestTornRecordOverZeros(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	path := filepath.Join(dir, "journal")

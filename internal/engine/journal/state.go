@@ -58,8 +58,8 @@ type Entry struct {
 // Ref returns the reference to the entry.
 func (e *Entry) Ref() Ref { return Ref{e.Tx.ID, e.N} }
 
-// Changed reports whether the entry's transaction changed the value itself, or may have if it was
-// cut off: the value was not fine already, and is not a side effect.
+// Changed reports whether the entry's transaction wrote the value, or may have written it before an
+// interruption. It is false for a value that was already as wanted, and for a side effect.
 func (e *Entry) Changed() bool {
 	return e.CoupledTo == 0 && !e.Tx.RolledBack() && (e.After == nil || e.After.String() != e.Orig.String())
 }

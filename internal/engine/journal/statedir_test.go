@@ -73,7 +73,8 @@ func TestStateDirectory(t *testing.T) {
 	}
 }
 
-// A directory that is not fettle's is refused, and stays exactly as it is.
+// TestForeignDirectoryIsLeftAlone tests that a directory that is not fettle's is refused, and stays
+// unchanged.
 func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	base := t.TempDir()
 	full := func(name string, mode os.FileMode, files ...string) string {
@@ -131,8 +132,8 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What is fettle's is taken: an empty directory, one whose journal was taken
-// away, and one that was opened to others, which is closed again.
+// TestOwnDirectory tests that fettle's directories are accepted: an empty one, one whose journal
+// was removed, and one that other users could read, which is closed again.
 func TestOwnDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	open := func() {
@@ -160,7 +161,8 @@ func TestOwnDirectory(t *testing.T) {
 	open()
 }
 
-// Nothing is changed without a journal, and the refusal says so.
+// TestDirectoryThatCannotBeWritten tests that nothing is changed without a journal, and that the
+// error says so.
 func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "closed", "state")
 	if err := os.Mkdir(filepath.Dir(dir), 0o555); err != nil {
@@ -183,8 +185,8 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Transactions that are over in no time: whoever comes in between is told which
-// process was in the way, or finds the lock free.
+// TestBusyNamesTheProcess tests very short transactions: a second process learns which process
+// holds the lock, or gets the lock.
 func TestBusyNamesTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	j, err := Lock(dir, Options{})

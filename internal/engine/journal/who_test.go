@@ -15,7 +15,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Records of before this fettle knew who: they are read, and nothing is made up.
+// TestJournalOfBefore tests records of versions that did not record the caller: they are read, and
+// no caller is invented.
 func TestJournalOfBefore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -53,7 +54,7 @@ func TestJournalOfBefore(t *testing.T) {
 	}
 }
 
-// Who and why outlast the file that they were written into.
+// TestWhoIsCarried tests that caller and reason survive the rotation of the file.
 func TestWhoIsCarried(t *testing.T) {
 	dir := t.TempDir() + "/state"
 	j, err := Lock(dir, Options{BootID: "boot", RotateAt: 1})
@@ -95,8 +96,8 @@ func TestWhoIsCarried(t *testing.T) {
 	}
 }
 
-// On a full disk an undo begins without its reason: what is left fits into the room
-// that was set aside.
+// TestShortBegin tests that an undo on a full disk omits its reason: the rest fits into the
+// reserved space.
 func TestShortBegin(t *testing.T) {
 	long := host.Escape(strings.Repeat("\x07", MaxNote))
 	b := Begin{Kind: Undo, Reason: strings.Repeat("é", 4096), Note: long, Planned: &Planned{By: "erin"}, Undoes: []int{1}, Restore: []Ref{{1, 1}},

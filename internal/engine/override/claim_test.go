@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// claimMachine makes a tree from text: "-- NAME --" begins a file, and the content
-// "-> TARGET" makes it a link.
+// claimMachine creates a tree from text: "-- NAME --" begins a file, and the content "-> TARGET"
+// makes the file a link.
 func claimMachine(t *testing.T, text string) *host.Host {
 	t.Helper()
 	files := map[string]string{}
@@ -36,7 +36,7 @@ func read(t *testing.T, h *host.Host) (*Claims, []Problem) {
 	return Read(context.Background(), h, setting.Kernel(h))
 }
 
-// brief is a claim in one line: place, value, and why it may not hold.
+// brief formats a claim on one line: position, value, and why it may have no effect.
 func brief(c Claim) string {
 	s := fmt.Sprintf("%s %s", c.Place(), c.Value)
 	if c.Via != "" {
@@ -54,7 +54,7 @@ func brief(c Claim) string {
 	return s
 }
 
-// claimsFor are the claims on one setting, in order, in brief.
+// claimsFor returns the claims on one setting, in order, formatted by brief.
 func claimsFor(t *testing.T, c *Claims, name string) []string {
 	t.Helper()
 	s, err := setting.Parse(name)
@@ -68,7 +68,7 @@ func claimsFor(t *testing.T, c *Claims, name string) []string {
 	return out
 }
 
-// check compares the claims of a machine, and its problems, with what is wanted.
+// check compares the claims of a machine, and its problems, with the expected ones.
 func check(t *testing.T, archive string, want map[string][]string, problems ...string) {
 	t.Helper()
 	c, got := read(t, claimMachine(t, archive))
@@ -206,7 +206,7 @@ vm.dirty_ratio = 20
 	}
 }
 
-// vm.dirty_bytes and vm.dirty_ratio are one limit: the later line is in force.
+// TestTwins tests that vm.dirty_bytes and vm.dirty_ratio are one limit: the later line applies.
 func TestTwins(t *testing.T) {
 	c, _ := read(t, claimMachine(t, `
 -- usr/lib/sysctl.d/10-a.conf --
@@ -315,7 +315,8 @@ blacklist pcspkr
 	}, `/etc/modprobe.d/20-b.conf:4: "options": want options MODULE PARAMETER=VALUE`)
 }
 
-// A copy that lacks a directory must not look like a machine without claims.
+// TestUnknownInACopy tests that a copy without a directory does not look like a machine without
+// claims.
 func TestUnknownInACopy(t *testing.T) {
 	c, problems := read(t, machine.Copy(t, map[string]string{"etc/sysctl.d/a.conf": "vm.swappiness=1\n"}))
 	if len(problems) > 0 {
@@ -329,9 +330,9 @@ func TestUnknownInACopy(t *testing.T) {
 	}
 }
 
-// Lines with "-", patterns and slashes go before a profile as plain ones do (TuneD 2.28
-// passes over them); a 0 in one spelling of a limit sets nothing where the other has a
-// value, and none at all where the kernel refuses it.
+// TestAdministratorsSpellings tests that lines with "-", patterns and slashes override a profile as
+// plain lines do (TuneD 2.28 ignores them). A 0 in one spelling of a limit sets nothing if the
+// other spelling has a value, or if the kernel rejects the 0.
 func TestAdministratorsSpellings(t *testing.T) {
 	h := claimMachine(t, `
 -- /etc/sysctl.d/10-a.conf --

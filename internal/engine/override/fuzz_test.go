@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// FuzzSysctl: whatever the file holds, keys stay below /proc/sys, lines are
-// told by growing numbers, and writing a line anew reads as the same line.
+// FuzzSysctl tests that keys of any file stay below /proc/sys, that line numbers increase, and that
+// a rewritten line parses to the same.
 func FuzzSysctl(f *testing.F) {
 	for _, s := range []string{
 		"vm.swappiness = 10\n", "-net/ipv4/conf/eth0.100/rp_filter\n", "# c\n; d\n\n = 5\nx", "net.ipv4.conf.*.rp_filter=1\r\n\x00a=b",
@@ -48,7 +48,7 @@ func FuzzSysctl(f *testing.F) {
 	})
 }
 
-// FuzzCommandLine: no word is lost or invented, and init's are left alone.
+// FuzzCommandLine tests that no word is lost or invented, and that words for init are ignored.
 func FuzzCommandLine(f *testing.F) {
 	for _, s := range []string{
 		"quiet a=b", `x="a b" "y=c d"`, "a -- b", `"`, `a="`, "=x", "a\x00b", `sysctl.vm.swappiness=1`, `m.p="q"r`,
@@ -102,7 +102,7 @@ func FuzzTmpfiles(f *testing.F) {
 	})
 }
 
-// FuzzUdev: each token, written anew, reads as itself.
+// FuzzUdev tests that each token, written again, parses to itself.
 func FuzzUdev(f *testing.F) {
 	for _, s := range []string{
 		`SUBSYSTEM=="block", KERNEL=="sd*", ATTR{queue/scheduler}="bfq"`, "A==\"x\", \\\n# c\n B{c}:=\"y\"\n", `A=e"\x41\""`, `A=i"x"`, `GOTO="a"` + "\n" + `LABEL="a"`,

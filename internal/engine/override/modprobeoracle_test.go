@@ -15,8 +15,9 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// The real modprobe prints the options that it would hand to the kernel, of
-// modprobe.d and of the kernel command line; the kernel keeps the last value.
+// TestWinnerIsWhatModprobeHandsOver compares the claims with the real modprobe, which prints the
+// options of modprobe.d and the kernel command line that it would pass to the kernel. The kernel
+// uses the last value.
 func TestWinnerIsWhatModprobeHandsOver(t *testing.T) {
 	testkitroot.Real(t, "runs modprobe in the Debian test root")
 	const trees, seed = 100, 20261124

@@ -16,9 +16,9 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// The real systemd-sysctl is asked: several hundred generated sysctl.d trees
-// over an invented /proc/sys, and every value that it writes must be the
-// winner's, every value that it leaves must have no winner.
+// TestWinnerIsWhatSystemdSysctlWrites runs the real systemd-sysctl on several hundred generated
+// sysctl.d trees over a simulated /proc/sys. Every value that it writes must be the winner's, and
+// every value that it leaves must have no winner.
 func TestWinnerIsWhatSystemdSysctlWrites(t *testing.T) {
 	testkitroot.Real(t, "runs systemd-sysctl in the Debian test root")
 	const trees, seed = 400, 20261121
@@ -78,8 +78,8 @@ done`, "sh", root.Share())
 	}
 }
 
-// independent sees each file for itself, as those of the trees are: a write to
-// ip_forward does not show in conf/all/forwarding.
+// independent treats each file as separate, as in these trees: a write to ip_forward does not
+// change conf/all/forwarding.
 type independent struct{ setting.Kind }
 
 const untouched = "as it was"
@@ -197,7 +197,8 @@ func dump(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// The same for tmpfiles.d, over an invented piece of /sys.
+// TestWinnerIsWhatSystemdTmpfilesWrites does the same for tmpfiles.d, over a simulated part of
+// /sys.
 func TestWinnerIsWhatSystemdTmpfilesWrites(t *testing.T) {
 	testkitroot.Real(t, "runs systemd-tmpfiles in the Debian test root")
 	const trees, seed = 150, 20261122

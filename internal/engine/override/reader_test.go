@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// A file that is larger than one of settings can be is told of by its name and size,
-// whoever reads it, and hides none of the others.
+// TestHugeFile tests that a file above the size limit is reported with name and size, and does not
+// hide other files.
 func TestHugeFile(t *testing.T) {
 	huge := strings.Repeat("# nothing\n", 100_000)
 	for file, source := range map[string]Source{
@@ -48,7 +48,8 @@ func TestHugeFile(t *testing.T) {
 	}
 }
 
-// Of many lines that say nothing the first few are told of, and how many there are.
+// TestFewProblems tests that only the first invalid lines are reported, with the number of the
+// others.
 func TestFewProblems(t *testing.T) {
 	_, problems := read(t, claimMachine(t, "-- etc/sysctl.d/a.conf --\n"+strings.Repeat("nonsense\n", 9_995)+"-- etc/sysctl.d/b.conf --\nnonsense\n"))
 	if len(problems) != maxProblems+2 {
@@ -62,8 +63,8 @@ func TestFewProblems(t *testing.T) {
 	}
 }
 
-// More patterns than there can be are not compared with every key, and what they
-// claim is not known.
+// TestManyPatterns tests that patterns above the limit are not compared with every key, and that
+// their claims are unknown.
 func TestManyPatterns(t *testing.T) {
 	var text strings.Builder
 	for i := range 2000 {

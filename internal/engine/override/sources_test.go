@@ -200,8 +200,8 @@ KUBELET_EXTRA_ARGS=--protect-kernel-defaults
 		"/etc/default/kubelet:1 10 [admin] VOID only checked: with protectKernelDefaults the kubelet does not start if the value differs"}})
 }
 
-// TestUnitsOnACopy: a copy that does not record which units are enabled makes a claim
-// conditional, never void; the link that enables a unit is enough without its file.
+// TestUnitsOnACopy tests a copy that does not record which units are enabled: a claim is
+// conditional, never void. The link that enables a unit is enough, even without the unit's file.
 func TestUnitsOnACopy(t *testing.T) {
 	const wants = "/etc/systemd/system/multi-user.target.wants/saptune.service"
 	note := map[string]string{"/etc/sysconfig/saptune": "NOTE_APPLY_ORDER=x\n", "/etc/saptune/extra/x.conf": "[sysctl]\nvm.swappiness = 10\n"}
@@ -227,7 +227,7 @@ func TestUnitsOnACopy(t *testing.T) {
 	}
 }
 
-// This machine's own files must be understood, whatever they are.
+// TestReadLive tests that this machine's own files can be parsed.
 func TestReadLive(t *testing.T) {
 	c, problems := read(t, host.Live())
 	for _, p := range problems {
@@ -251,8 +251,8 @@ func TestReadLive(t *testing.T) {
 	t.Logf("%d claims", n)
 }
 
-// BenchmarkRead reads this machine's claims, as every plan does; the budget is
-// 5 ms on a usual machine.
+// BenchmarkRead reads this machine's claims, as every plan does. The budget is 5 ms on a usual
+// machine.
 func BenchmarkRead(b *testing.B) {
 	h := host.Live()
 	kinds := setting.Kernel(h)
@@ -261,7 +261,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkFor asks for one sysctl on a machine with patterns.
+// BenchmarkFor looks up one sysctl on a machine with patterns.
 func BenchmarkFor(b *testing.B) {
 	h := host.Live()
 	c, _ := Read(context.Background(), h, setting.Kernel(h))
@@ -271,15 +271,15 @@ func BenchmarkFor(b *testing.B) {
 	}
 }
 
-// BenchmarkTuners is asked before every tune.
+// BenchmarkTuners lists the tuners, which happens before every tune.
 func BenchmarkTuners(b *testing.B) {
 	for b.Loop() {
 		_, _ = Tuners(context.Background(), host.Live())
 	}
 }
 
-// What systemd-sysctl 252 and procps 4.0 of Debian 12 leave of the same files. The
-// claims are systemd-sysctl's, which a machine with systemd runs at boot.
+// TestSystemdSysctlAndProcps tests the results of systemd-sysctl 252 and procps 4.0 of Debian 12
+// for the same files. The claims follow systemd-sysctl, which a machine with systemd runs at boot.
 func TestSystemdSysctlAndProcps(t *testing.T) {
 	testkitroot.Real(t, "runs systemd-sysctl and procps in the Debian test root")
 	const key = "net/ipv4/conf/eth0/rp_filter"

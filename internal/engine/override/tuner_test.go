@@ -68,7 +68,8 @@ NSpid:	10	3
 	}
 }
 
-// Fettle's own unit carries TuneD's name as an alias where TuneD is absent.
+// TestOwnUnitIsNoOtherTuner tests that fettle's own unit, which has TuneD's name as an alias if
+// TuneD is absent, is not another tuner.
 func TestOwnUnitIsNoOtherTuner(t *testing.T) {
 	got, _ := Tuners(context.Background(), claimMachine(t, `
 -- usr/lib/systemd/system/fettle.service --
@@ -93,8 +94,8 @@ func TestTunersOfACopy(t *testing.T) {
 	}
 }
 
-// Debian's real TuneD is seen where it runs, and from outside it is no tuner of
-// this machine: it runs in a container's PID namespace.
+// TestRealTuneD tests Debian's real TuneD: it is detected on its own machine. From outside it is
+// not a tuner of this machine, because it runs in the PID namespace of a container.
 func TestRealTuneD(t *testing.T) {
 	root.Real(t, "starts TuneD in the Debian test root")
 	running := func(h *host.Host) string {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The notes that saptune applies: the last one wins, an override replaces a value or
-// leaves it, and a section's tags are a condition.
+// TestSaptune tests saptune's notes: the last note wins, an override replaces or removes a value,
+// and the tags of a section are a condition.
 func TestSaptune(t *testing.T) {
 	c, problems := read(t, claimMachine(t, `
 -- etc/sysconfig/saptune --
@@ -65,7 +65,8 @@ x
 	}
 }
 
-// Without its service saptune's notes are not applied, unless by hand.
+// TestSaptuneByHand tests that saptune's notes are not applied without its service, unless an
+// administrator applied them.
 func TestSaptuneByHand(t *testing.T) {
 	const files = `
 -- etc/sysconfig/saptune --
@@ -84,8 +85,8 @@ vm.swappiness = 10
 	}
 }
 
-// TLP's files: the drop-ins go before tlp.conf, a parameter for one source of power
-// is conditional, and without its service nothing is applied.
+// TestTLP tests TLP's files: drop-ins come before tlp.conf, a parameter for one power source is
+// conditional, and nothing is applied without TLP's service.
 func TestTLP(t *testing.T) {
 	const files = `
 -- usr/share/tlp/defaults.conf --
@@ -129,7 +130,7 @@ s2idle
 	}
 }
 
-// ktune applies its own files in order, then the administrator's once more.
+// TestKtune tests that ktune applies its own files in order, then the administrator's files again.
 func TestKtune(t *testing.T) {
 	c, _ := read(t, claimMachine(t, `
 -- etc/sysconfig/ktune --
@@ -158,7 +159,7 @@ vm.swappiness = 60
 	}
 }
 
-// ppd.conf leads from the power profile to TuneD's.
+// TestPowerProfile tests that ppd.conf maps a power profile to TuneD's profile.
 func TestPowerProfile(t *testing.T) {
 	h := claimMachine(t, `
 -- etc/tuned/ppd_base_profile --
@@ -181,7 +182,7 @@ balanced=balanced-battery
 	}
 }
 
-// What a tuner may set beyond its files.
+// TestMaySet tests the settings that a tuner may set in addition to those in its files.
 func TestMaySet(t *testing.T) {
 	for _, c := range []struct {
 		tuner, file string

@@ -15,7 +15,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// udevTree is a piece of /sys: path to content, "-> " for links.
+// udevTree is a part of /sys: path to content, "-> " for links.
 var udevTree = map[string]string{
 	"devices/pci0/uevent":            "DRIVER=ahci\n",
 	"devices/pci0/subsystem":         "-> ../../bus/pci",
@@ -119,9 +119,9 @@ func generateUdevTree(t *testing.T, rnd *rand.Rand, dir string) {
 	}
 }
 
-// The real udev is asked by udevadm test, which applies the rules to one device:
-// where the claims are certain it must leave the winner's value, where some are
-// conditional one of theirs.
+// TestWinnerIsWhatUdevWrites compares the claims with the real udev. udevadm test applies the rules
+// to one device. If the claims are certain, udev must write the winner's value; if some are
+// conditional, the value of one of them.
 func TestWinnerIsWhatUdevWrites(t *testing.T) {
 	testkitroot.Real(t, "runs udevadm in the Debian test root")
 	const trees, seed = 80, 20261123

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// listed is a plug-in of the given devices.
+// listed is a plug-in with the given devices.
 func listed(name string, devices ...string) plugin.Plugin {
 	return plugin.Plugin{
 		Name: name,
@@ -154,8 +154,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// Which devices a unit has cannot be told where one's properties cannot be read, and
-// then neither can what an earlier unit of that type leaves to a later one.
+// TestDevicesThatCannotBeTold tests unreadable properties of a device: then the devices of the unit
+// are unknown, and so are those that an earlier unit of the type leaves to a later one.
 func TestDevicesThatCannotBeTold(t *testing.T) {
 	h, err := host.ParseArchive("a.txt", []byte("fettle archive v1\ntime 2026-11-21T16:00:00Z\n"))
 	if err != nil {
@@ -190,8 +190,8 @@ func TestDevicesThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// TestUdevOnACopy: properties that the copy lacks may only be missed by a regular
-// expression that no other property fits.
+// TestUdevOnACopy tests that properties missing in a copy matter only for a regular expression that
+// no other property matches.
 func TestUdevOnACopy(t *testing.T) {
 	const dir = "/sys/devices/pci0/virtio1/block/vda"
 	uevent := map[string]string{dir + "/uevent": "MAJOR=254\nMINOR=0\nDEVNAME=vda\nDEVTYPE=disk\n", dir + "/subsystem": "-> /sys/class/block", "/sys/class/block/": ""}
@@ -222,8 +222,8 @@ func TestUdevOnACopy(t *testing.T) {
 	}
 }
 
-// What a copy of a machine does not say is unknown; what it says is missing is
-// missing.
+// TestCopyDoesNotSay tests that data missing in a copy is unknown, and that a recorded absence is
+// an absence.
 func TestCopyDoesNotSay(t *testing.T) {
 	h, err := host.ParseArchive("a.txt", []byte("fettle archive v1\ntime 2026-11-21T16:00:00Z\n"+
 		"-- absent /sys/firmware/acpi/platform_profile --\n-- file 0444 /sys/firmware/acpi/pm_profile --\n4\n"))

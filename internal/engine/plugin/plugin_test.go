@@ -80,9 +80,9 @@ func TestLoadAverage(t *testing.T) {
 	}
 }
 
-// TestWordsAsTuneD holds each word against TuneD 2.20's own reading (plugins/base.py
-// _option_bool, utils/commands.py get_bool): what a person would read otherwise gets
-// TuneD's value and a warning, and all else stays as it is written.
+// TestWordsAsTuneD compares each word with TuneD 2.20's parser (plugins/base.py _option_bool,
+// utils/commands.py get_bool). A word that a reader would understand differently gets TuneD's value
+// and a warning. All other words stay unchanged.
 func TestWordsAsTuneD(t *testing.T) {
 	getBool := func(v string) string {
 		switch strings.ToUpper(strings.TrimSpace(v)) {

@@ -92,8 +92,8 @@ func TestParseConfigErrors(t *testing.T) {
 	}
 }
 
-// FuzzParseConfig checks that no input panics, and that what was parsed, written
-// out again in its plainest form, parses to the same.
+// FuzzParseConfig checks that no input panics, and that a parsed file, written again in its
+// simplest form, parses to the same.
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{"[a]\nk=v # c\n  more\n\n  last", "[DEFAULT]\nx=1\n[main]\ninclude=a,-b", "k\nl=${f:strip:x}", "[a]b]\n;c\n#d\r\nk=1\x1c"} {
 		f.Add(s, false, false)

@@ -8,8 +8,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestManual holds the generated tables of the manual against Functions,
-// MainKeys and Differences.
+// TestManual compares the generated tables of the manual with Functions, MainKeys and Differences.
 func TestManual(t *testing.T) {
 	root.Manual(t, "profile-language.md",
 		root.Generated{Name: "functions", Text: functionTable()},
@@ -55,7 +54,7 @@ func differenceTable() string {
 	return w.String()
 }
 
-// TestFunctionsDocumented: the manual's table has a text for every function.
+// TestFunctionsDocumented tests that the manual's table describes every function.
 func TestFunctionsDocumented(t *testing.T) {
 	for _, f := range Functions {
 		if f.Doc == "" || strings.HasSuffix(f.Doc, ".") {

@@ -52,8 +52,7 @@ func TestExpandFunctions(t *testing.T) {
 	}
 }
 
-// runner is a live machine whose files are a tree and whose programs are this
-// machine's.
+// runner is a live machine with the files of a tree and the programs of this machine.
 func runner(t testing.TB, texts map[string]string) (*host.Host, string) {
 	h, root := plant(t, profiles(texts))
 	h.Exec = host.Live().Exec
@@ -219,8 +218,8 @@ func chmod(p string, mode os.FileMode) func(string) error {
 	return func(root string) error { return os.Chmod(filepath.Join(root, p), mode) }
 }
 
-// BenchmarkLoad holds the promise that loading is no part of what a person
-// waits for: 200 units in less than 5 ms.
+// BenchmarkLoad checks that loading a profile takes no noticeable time: 200 units in less than 5
+// ms.
 func BenchmarkLoad(b *testing.B) {
 	texts := map[string]string{"base": "[main]\nsummary=b\n", "p": "[main]\ninclude=base\n[variables]\nv=1\n"}
 	for i := range 200 {
@@ -240,8 +239,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// FuzzLoad loads any text as a profile with another as its variables file: it
-// must end, soon, without a panic, and every place it names must exist.
+// FuzzLoad loads any text as a profile, with another text as its variables file. Loading must end
+// soon without a panic, and every position that it names must exist.
 func FuzzLoad(f *testing.F) {
 	f.Add("[main]\ninclude=-p,p\n[variables]\na=${b}\nb=${a}${a}\ninclude=/v\n[u]\nx=${a}${f:strip:${b}}", "c=${d}\nd=1")
 	f.Add("[u]\ndrop=a,b\nreplace=1\ntype=variables\npriority=-1", "a\n b")
@@ -295,7 +294,7 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// noFiles is a machine of which nothing was recorded.
+// noFiles is a copied machine without any recorded file.
 type noFiles struct{ host.Files }
 
 func (noFiles) ReadFile(p string) ([]byte, error)       { return nil, unrecorded(p) }
@@ -308,7 +307,7 @@ func unrecorded(p string) error {
 	return &fs.PathError{Op: "read", Path: p, Err: host.ErrNotRecorded}
 }
 
-// memory is a machine of a few files, for what is done a hundred thousand times.
+// memory is a machine with a few files in memory, for tests with a hundred thousand loads.
 type memory struct {
 	host.Files
 	fs fstest.MapFS

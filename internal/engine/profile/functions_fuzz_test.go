@@ -9,9 +9,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// FuzzTunedCPUList reads lists in TuneD's grammar. What is read and printed in
-// any of the three notations is read back as the same set, and a list that is
-// taken out of itself is empty.
+// FuzzTunedCPUList parses lists in TuneD's grammar. A parsed list, printed in any of the three
+// notations, parses to the same set, and a list minus itself is empty.
 func FuzzTunedCPUList(f *testing.F) {
 	for _, s := range []string{"", "0-3,8", "0xf,f", "0x3,,8", "0-5,^3,!0-1", `"1-2"`, "1-2-3", "3-1", "0x", "0xg,,1", "^", " 1 , +2 ", "1_0", "9999999999", "0x-1"} {
 		f.Add(s)
@@ -42,9 +41,8 @@ func FuzzTunedCPUList(f *testing.F) {
 	})
 }
 
-// FuzzFunctions calls every function that does not execute with any arguments,
-// separated by newlines: none may panic, and the same call gives the same
-// answer.
+// FuzzFunctions calls every function that runs no program with any arguments, separated by
+// newlines. None may panic, and the same call must give the same result.
 func FuzzFunctions(f *testing.F) {
 	for i, fn := range Functions {
 		f.Add(uint8(i), strings.Repeat("1\n", max(fn.MinArgs-1, 0))+"1")

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// inventedCPUs are the files of a machine with CPUs spread over sockets round
-// robin, of which those in offline have no topology.
+// inventedCPUs are the files of a machine whose CPUs are distributed over sockets in turn. CPUs in
+// offline have no topology.
 func inventedCPUs(count, sockets int, online string, offline ...int) map[string]string {
 	files := map[string]string{
 		"/sys/devices/system/cpu/online":                 online + "\n",
@@ -44,8 +44,8 @@ func lookUp(t testing.TB, name string) Function {
 	return Function{}
 }
 
-// call does what the loader does with one call: "<none>" stands for a call that
-// stays unexpanded, "error: ..." for one that ends the loading.
+// call evaluates one call as the loader does. "<none>" means that the call stays unexpanded,
+// "error: ..." that it ends the load.
 func call(t testing.TB, h *host.Host, name string, args ...string) string {
 	t.Helper()
 	f := lookUp(t, name)
@@ -189,7 +189,8 @@ func TestFunctionsOnOtherMachines(t *testing.T) {
 	}
 }
 
-// What a copied machine did not record makes a call deferred, never wrong.
+// TestFunctionsOnAnEmptyCopy tests that data missing in a copied machine defers a call, and never
+// gives a wrong result.
 func TestFunctionsOnAnEmptyCopy(t *testing.T) {
 	h, err := host.Copy(t.TempDir())
 	if err != nil {
@@ -262,14 +263,14 @@ func TestFunctionsTable(t *testing.T) {
 	}
 }
 
-// answering is a machine's programs, all of which end so.
+// answering simulates a machine's programs, which all end with the given result.
 type answering func() (host.Result, error)
 
 func (a answering) Run(context.Context, host.Command) (host.Result, error) { return a() }
 func (a answering) LookPath(name string) (string, error)                   { return name, nil }
 
-// A profile that includes by virt_check is known before it is applied: on a machine, and
-// on a copy that records what tells.
+// TestIncludeByVirtCheck tests that an include by virt_check is known before the profile is
+// applied: on a machine, and on a copy that records the platform.
 func TestIncludeByVirtCheck(t *testing.T) {
 	texts := map[string]string{
 		"p":     "[main]\ninclude=${f:virt_check:vm:metal}\n",

@@ -292,8 +292,8 @@ func TestSearchPath(t *testing.T) {
 	}
 }
 
-// What tuned-main.conf says of the search path and of priorities is in force; directories
-// behind the path go before it.
+// TestMainOfALoader tests that the search path and the priority of tuned-main.conf are used, and
+// that directories after the search path take precedence over it.
 func TestMainOfALoader(t *testing.T) {
 	h, _ := plant(t, map[string]string{
 		MainConfigFile: "profile_dirs=/opt/p\ndefault_instance_priority=7", "/opt/p/p/tuned.conf": "[u]\nx=main", "/home/p/tuned.conf": "[u]\nx=extra",

@@ -34,7 +34,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// doubling is n variables, each twice the one before.
+// doubling returns n variables, each twice as long as the one before.
 func doubling(n int) string {
 	var b strings.Builder
 	last := "a"
@@ -80,9 +80,9 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Only 1, true and True are yes to TuneD. A word that a person may mean as yes is
-// warned of, one that means no is not; a call that is known later is one argument
-// whatever colons it has, and what such an include adds is not known.
+// TestWordsThatAreNotTrue tests that only 1, true and True mean yes, as in TuneD. A word that a
+// user may mean as yes causes a warning, a word that means no does not. A deferred call is one
+// argument, whatever colons it contains, and the content of such an include is unknown.
 func TestWordsThatAreNotTrue(t *testing.T) {
 	p := load(t, map[string]string{
 		"p": lines("[a]", "enabled=yes", "[b]", "enabled=${on}", "[c]", "enabled=off", "[d]", "enabled=True", "[e]", "replace=TRUE", "[variables]", "prepend=on", "on=1", "[f]", "prepend=on", "[g]", "enabled=", "[h]", "replace =  "),
@@ -99,8 +99,7 @@ func TestWordsThatAreNotTrue(t *testing.T) {
 	}
 }
 
-// What is given twice and an include that leads back load as in TuneD, and are
-// said.
+// TestRepeated tests that repeated options and circular includes load as in TuneD, with warnings.
 func TestRepeated(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -335,7 +335,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// FuzzSnapshot: what is accepted can be written and read again.
+// FuzzSnapshot tests that an accepted snapshot can be written and read again.
 func FuzzSnapshot(f *testing.F) {
 	f.Add([]byte(`{"schema":"fettle/profile-snapshot/v1","names":["p"],"dirs":["/d"],"files":[{"path":"/d/p/tuned.conf","mode":"0644","sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","text":""}]}`))
 	h := remember(nil)
@@ -365,8 +365,8 @@ func TestDifferencesAreWhole(t *testing.T) {
 	}
 }
 
-// A condition on a file that a copy of a machine does not record is unknown: it neither
-// fails nor holds.
+// TestRecommendOfACopy tests that a condition on a file that a copy does not record is unknown:
+// neither met nor failed.
 func TestRecommendOfACopy(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "other"), nil, 0o600); err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// graphClass is one of Differences that loading can show. hit puts it into a
-// generated graph, as profiles that are merged after all others.
+// graphClass is one of Differences that loading can show. hit adds it to a generated graph, as
+// profiles that are merged after all others.
 type graphClass struct {
 	id string
 	// base and top are profiles: top is the child of base.
@@ -125,8 +125,8 @@ var graphClasses = []graphClass{
 	},
 }
 
-// notInGraphs are the differences that loading a profile cannot show; the test
-// that asserts each is named.
+// notInGraphs are the differences that loading a profile cannot show, each with the name of the
+// test that checks it.
 var notInGraphs = map[string]string{
 	"ascii-digits":                 "TestFunctionsAgainstTuned",
 	"cpu-number-limit":             "TestFunctionsAgainstTuned",
@@ -141,10 +141,9 @@ var notInGraphs = map[string]string{
 	"untrusted-directory":          "where programs run",
 }
 
-// TestGraphDifferencesAgainstTuned loads generated graphs that hit a
-// difference. TuneD does what the table says of it, fettle does what the table
-// says of it, and the rest of the profile is the same: what fettle makes of the
-// graph is what TuneD makes of the repaired one.
+// TestGraphDifferencesAgainstTuned loads generated graphs that contain a difference. TuneD and
+// fettle must each do what the table states, and the rest of the profile must be equal: fettle's
+// result for the graph is TuneD's result for the repaired graph.
 func TestGraphDifferencesAgainstTuned(t *testing.T) {
 	o := startOracle(t)
 	machine, h := o.machine("machine", inventedCPUs(8, 2, "0-4,6-7", 5))
@@ -202,8 +201,8 @@ func TestGraphDifferencesAgainstTuned(t *testing.T) {
 	}
 }
 
-// hit makes a graph hit class c, and makes the one that TuneD needs to do what
-// fettle does with it.
+// hit adds class c to a graph, and returns the graph with which TuneD does what fettle does with
+// the first one.
 func (gen *generator) hit(g graph, c graphClass) (hits, repaired graph) {
 	top := c.top
 	var names []string
@@ -240,7 +239,7 @@ func (gen *generator) hit(g graph, c graphClass) (hits, repaired graph) {
 	return g, repaired
 }
 
-// at is the value at a place, or the error.
+// at returns the value at a position, or the error.
 func (l loaded) at(place string) string {
 	if l.failed != "" {
 		return "error: " + l.failed

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// graph is a generated set of profiles that include one another.
+// graph is a generated set of profiles that include each other.
 type graph struct {
 	files  map[string]string
 	dirs   []string
@@ -16,8 +16,8 @@ type graph struct {
 	before []string // loaded first by the same TuneD, as a daemon would have
 }
 
-// generator writes random graphs. It writes nothing that hits one of
-// Differences but "forward-reference", which derived allows.
+// generator writes random graphs. They contain none of Differences except "forward-reference",
+// which derived allows.
 type generator struct {
 	r    *rand.Rand
 	root string // directory of the graph
@@ -105,9 +105,8 @@ func (gen *generator) mainSection(b *strings.Builder, name string, i int) {
 	}
 }
 
-// includes names profiles with higher numbers mostly, so that chains and
-// diamonds come about, and now and then a circle, the same name in another
-// directory, or one that is missing.
+// includes names mostly profiles with higher numbers, so that chains and diamonds occur. Sometimes
+// it names a circle, the same name in another directory, or a missing profile.
 func (gen *generator) includes(name string, i int) string {
 	var list []string
 	for gen.chance(45) && len(list) < 4 {
@@ -136,7 +135,7 @@ func (gen *generator) includes(name string, i int) string {
 	return strings.Join(list, pick(gen.r, []string{",", ", ", ";", " ; ", "  ,"}))
 }
 
-// Sections and their options, few enough that they meet again.
+// Sections and their options, few enough to occur in several profiles.
 var (
 	unitNames   = []string{"sysctl", "vm", "disk", "disk_more", "net", "sysfs", "cpu", "my unit", "bootloader", "modules"}
 	optionNames = []string{"a", "b", "vm.swappiness", "/sys/kernel/mm/x", "A", "elevator", "c d", "key:colon"}
@@ -246,8 +245,8 @@ func (gen *generator) header(b *strings.Builder, name string) {
 	b.WriteString("[" + name + "]" + pick(gen.r, []string{"", "", "", "", " # comment", " ;x", " trailing", " "}) + "\n")
 }
 
-// option writes a line, some of them indented, which makes them part of the
-// value before, or on several lines.
+// option writes a line. Some lines are indented, which makes them part of the previous value; some
+// have several lines.
 func (gen *generator) option(b *strings.Builder, name, value string) {
 	if gen.chance(4) {
 		b.WriteString(pick(gen.r, []string{" ", "\t", "    "}))
@@ -266,7 +265,7 @@ func (gen *generator) line(b *strings.Builder, name, value string) {
 		pick(gen.r, []string{"", "", "", "", " ", "\t", " # comment", "\t#", " ; part", "#part"}) + "\n")
 }
 
-// value makes a value; with refer it may name variables.
+// value returns a value; with refer it may contain variables.
 func (gen *generator) value(refer bool) string {
 	var b strings.Builder
 	for range 1 + gen.r.IntN(3) {
@@ -296,7 +295,7 @@ func (gen *generator) atom(refer bool) string {
 	return gen.function(refer, 3)
 }
 
-// function makes a call whose result is never empty at its very start.
+// function returns a call whose result is never empty at its very beginning.
 func (gen *generator) function(refer bool, depth int) string {
 	arg := func() string {
 		if depth > 0 && gen.chance(30) {
@@ -338,5 +337,5 @@ func (gen *generator) function(refer bool, depth int) string {
 	return "${f:cpuinfo_check:" + pick(gen.r, []string{"Intel", "AMD", "flags"}) + ":yes:else}"
 }
 
-// newRand makes a generator of numbers that gives the same ones in each run.
+// newRand returns a random generator with the same numbers in each run.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(220, seed)) }

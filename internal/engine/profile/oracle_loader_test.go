@@ -16,8 +16,8 @@ import (
 	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
-// flat is a loaded profile as text by place, so that two of them are compared
-// place by place: "unit sysctl/option vm.swappiness" is "10".
+// flat is a loaded profile as text by position, so that two profiles can be compared position by
+// position: "unit sysctl/option vm.swappiness" is "10".
 type flat map[string]string
 
 func flattenTuned(a oracleAnswer) (flat, error) {
@@ -108,7 +108,7 @@ func flatten(p *Profile) flat {
 	return f
 }
 
-// places lists where two profiles are not the same.
+// places lists the positions at which two profiles differ.
 func (f flat) places(g flat) []string {
 	var at []string
 	for k, v := range f {
@@ -133,7 +133,7 @@ func (f flat) describe(g flat, places []string) string {
 	return b.String()
 }
 
-// loaded is what one side made of a graph.
+// loaded is the result of one side for a graph.
 type loaded struct {
 	flat        flat
 	failed      string // the error, "" if it loaded
@@ -161,8 +161,8 @@ func loadOurs(h *host.Host, g graph) loaded {
 	return loaded{flat: flatten(p)}
 }
 
-// TestInstalledProfilesAgainstTuned loads each profile of Debian's TuneD on
-// both sides, on this machine and with its programs.
+// TestInstalledProfilesAgainstTuned loads each profile of Debian's TuneD with TuneD and with
+// fettle, on this machine and with its programs.
 func TestInstalledProfilesAgainstTuned(t *testing.T) {
 	o := startOracle(t)
 	dirs := []string{"/usr/lib/tuned", "/etc/tuned"}
@@ -216,15 +216,14 @@ func TestInstalledProfilesAgainstTuned(t *testing.T) {
 	}
 }
 
-// The number of generated graphs, and how many each class of differences must
-// be hit by.
+// The number of generated graphs, and the minimum number of graphs for each class of differences.
 const (
 	plainGraphs   = 2000
 	graphsOfClass = 60
 )
 
-// TestGraphsAgainstTuned loads generated graphs on both sides. A plain graph
-// must come out the same, or be refused by both.
+// TestGraphsAgainstTuned loads generated graphs with TuneD and with fettle. A graph without
+// differences must have the same result, or be refused by both.
 func TestGraphsAgainstTuned(t *testing.T) {
 	o := startOracle(t)
 	machine, h := o.machine("machine", inventedCPUs(8, 2, "0-4,6-7", 5))
@@ -276,8 +275,8 @@ func newGenerator(seed uint64, number int) *generator {
 	return &generator{r: newRand(seed), root: fmt.Sprintf("/g%d", number)}
 }
 
-// refersForward is the predicate of "forward-reference": a variable names one
-// that is defined only further down.
+// refersForward is the predicate of "forward-reference": a variable refers to one that is defined
+// later.
 func refersForward(definitions [][2]string) bool {
 	defined := map[string]bool{}
 	for i, d := range definitions {
@@ -291,9 +290,8 @@ func refersForward(definitions [][2]string) bool {
 	return false
 }
 
-// inOrder writes a variables file that defines the same variables, each after
-// those that it names, which is what fettle makes of any order. It fails if
-// they refer to one another in a circle, or if one is defined twice.
+// inOrder writes a variables file with the same variables, each after those that it refers to,
+// which is fettle's order of evaluation. It fails for circular references and repeated definitions.
 func inOrder(definitions [][2]string) (text string, ok bool) {
 	var b strings.Builder
 	byName := map[string]string{}
@@ -327,7 +325,7 @@ func inOrder(definitions [][2]string) (text string, ok bool) {
 	return b.String(), true
 }
 
-// refersTo says whether a value names a variable, not escaped.
+// refersTo reports whether a value contains an unescaped reference to a variable.
 func refersTo(value, name string) bool {
 	ref := "${" + name + "}"
 	for i := strings.Index(value, ref); i >= 0; {
@@ -343,8 +341,7 @@ func refersTo(value, name string) bool {
 	return false
 }
 
-// writeGraph puts a graph into a machine and gives the function that takes it
-// out again.
+// writeGraph writes a graph to a machine and returns the function that removes it.
 func writeGraph(t *testing.T, machine string, g graph) func() {
 	t.Helper()
 	testkitmachine.Write(t, machine, g.files)

@@ -14,8 +14,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// oracle is Debian's TuneD in the test root, asked through
-// testdata/oracle/oracle.py. One process answers every question of a test.
+// oracle is Debian's TuneD in the test root, queried through testdata/oracle/oracle.py. One process
+// answers all questions of a test.
 type oracle struct {
 	t    testing.TB
 	root *testkitroot.Root
@@ -80,7 +80,7 @@ type oracleAnswer struct {
 	Main        [][2]string `json:"main"`
 }
 
-// tunedUnit is a unit as TuneD has it after loading.
+// tunedUnit is a unit as loaded by TuneD.
 type tunedUnit struct {
 	Name             string   `json:"name"`
 	Type             string   `json:"type"`
@@ -110,7 +110,7 @@ func (o *oracle) ask(q question) oracleAnswer {
 	return a
 }
 
-// machine makes an invented machine that TuneD and fettle both see.
+// machine creates a simulated machine that TuneD and fettle both read.
 func (o *oracle) machine(name string, files map[string]string) (dir string, h *host.Host) {
 	o.t.Helper()
 	dir = filepath.Join(o.share, name)

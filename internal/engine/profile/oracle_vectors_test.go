@@ -11,17 +11,15 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// noOracle are the functions that came after TuneD 2.20: functions_test.go has
-// our own cases for them.
+// noOracle are the functions added after TuneD 2.20: functions_test.go has separate cases for them.
 var noOracle = []string{"intel_recommended_pstate", "log", "lscpu_check", "package2cpus", "package2uncores"}
 
-// functionDifferences are those of Differences that a function's answer can
-// show. A vector belongs to the first whose predicate holds; its answers are
-// then checked against both sides.
+// functionDifferences are those of Differences that the result of a function can show. A vector
+// belongs to the first one whose predicate is true. Its results are then checked on both sides.
 var functionDifferences = []struct {
 	id  string
 	hit func(v vector) bool
-	// holds says whether the two answers are what the difference allows.
+	// holds reports whether the difference allows the two results.
 	holds func(v vector, tuned, ours string) bool
 }{
 	{
@@ -79,7 +77,7 @@ var functionDifferences = []struct {
 	},
 }
 
-// sameCPUs compares CPU lists as sets, and other texts as they are.
+// sameCPUs compares CPU lists as sets, and other texts exactly.
 func sameCPUs(a, b string) bool {
 	x, errA := unit.ParseCPUList(a)
 	y, errB := unit.ParseCPUList(b)
@@ -89,7 +87,7 @@ func sameCPUs(a, b string) bool {
 	return x.Equal(y)
 }
 
-// vector is one call that TuneD and fettle answer.
+// vector is one call that TuneD and fettle evaluate.
 type vector struct {
 	t        *testing.T
 	host     *host.Host
@@ -159,7 +157,7 @@ func TestFunctionsAgainstTuned(t *testing.T) {
 	t.Logf("vectors that agree: %d; by difference: %v", seen[""], seen)
 }
 
-// testFunctionNames asserts that the table is TuneD's functions and noOracle.
+// testFunctionNames checks that the table has TuneD's functions and those of noOracle.
 func testFunctionNames(t *testing.T, o *oracle) {
 	t.Helper()
 	theirs := o.ask(question{Op: "version"}).Functions
@@ -205,7 +203,7 @@ func agree(v vector, tuned, ours string, seen map[string]int) bool {
 	return true
 }
 
-// randomArgs makes arguments that suit a function, wrong ones included.
+// randomArgs returns arguments for a function, including wrong ones.
 func randomArgs(r *rand.Rand, f Function) (args []string, class string) {
 	count := f.MinArgs + r.IntN(3)
 	if f.MaxArgs > 0 && r.IntN(10) > 0 {
@@ -273,7 +271,7 @@ func randomArg(r *rand.Rand, function string, index int) string {
 	return randomCPUList(r)
 }
 
-// randomCPUList makes lists in TuneD's grammar, with mistakes in a few.
+// randomCPUList returns lists in TuneD's grammar, some with mistakes.
 func randomCPUList(r *rand.Rand) string {
 	var elems []string
 	for range r.IntN(5) {
@@ -325,8 +323,8 @@ func randomMask(r *rand.Rand) string {
 	return prefix + mask
 }
 
-// randomRegexp makes patterns that mean the same in Python and in RE2, or are
-// wrong in both.
+// randomRegexp returns patterns that have the same meaning in Python and in RE2, or are invalid in
+// both.
 func randomRegexp(r *rand.Rand) string {
 	atom := func() string {
 		return pick(r, []string{"a", "b", "Intel", "fpu", `\d`, `\w+`, `\s`, ".", "[a-c]", "[^0-9]", "(abc|b)", "(?:x|y)?", `\.`, "model name", "processor", `\S`, `\b`, "isolated_cores", "[0-9]+", "b{1,2}"})

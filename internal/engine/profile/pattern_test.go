@@ -105,7 +105,7 @@ func TestCompileRegexp(t *testing.T) {
 	}
 }
 
-// FuzzPatterns: no pattern panics or takes more than linear time.
+// FuzzPatterns tests that no pattern panics or takes more than linear time.
 func FuzzPatterns(f *testing.F) {
 	f.Add(`(?i)[^]\w-]{,3}\x41$|\012`, "aaa\n")
 	f.Add("[!]a-]*?[", "]x[")

@@ -14,7 +14,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// askTuned answers, for each line on standard input, what TuneD recommends now.
+// askTuned prints TuneD's present recommendation for each line on standard input.
 const askTuned = `
 import logging, sys
 import tuned.logs
@@ -25,8 +25,8 @@ for line in sys.stdin:
     print(ProfileRecommender().recommend(), flush=True)
 `
 
-// TestRecommendAgainstTuned asks Debian's TuneD and fettle about the same
-// machine with the same generated rules.
+// TestRecommendAgainstTuned queries Debian's TuneD and fettle about the same machine with the same
+// generated rules.
 func TestRecommendAgainstTuned(t *testing.T) {
 	testkitroot.Real(t, "enters the test root and asks TuneD 400 times")
 	requireRoot(t)

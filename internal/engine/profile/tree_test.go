@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// plant writes files into a new tree and returns the machine that it is.
-// Directories belong to whoever runs the test.
+// plant writes files into a new tree and returns it as a machine. Directories belong to the user
+// who runs the test.
 func plant(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	root := t.TempDir()
@@ -24,7 +24,7 @@ func plant(t testing.TB, files map[string]string) (*host.Host, string) {
 	return host.Mounted(root), root
 }
 
-// profiles turns {"name": "text"} into vendor profiles.
+// profiles converts {"name": "text"} to vendor profiles.
 func profiles(texts map[string]string) map[string]string {
 	files := map[string]string{}
 	for name, text := range texts {
@@ -56,8 +56,8 @@ func loadError(t testing.TB, texts map[string]string, names ...string) error {
 	return err
 }
 
-// outline prints a profile in a form that tables can hold: units in order, with
-// what differs from the default, then options.
+// outline prints a profile in a form for test tables: units in order, with values other than the
+// defaults, then options.
 func outline(p *Profile) string {
 	var b strings.Builder
 	for _, u := range p.Units {

@@ -15,9 +15,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// server is a kind whose values are files, and a program that runs with those
-// that it has read last. Names that begin with "boot" are read when it starts.
-// It does not start with a value "bad", nor where broken is set.
+// server is a setting kind whose values are files, and a program that runs with the values that it
+// has read last. It reads names that begin with "boot" only when it starts. It does not start with
+// the value "bad", or if broken is set.
 type server struct {
 	dir    string
 	told   *[]string
@@ -87,7 +87,7 @@ func (s server) Activate(_ context.Context, a setting.Activation) error {
 	return os.WriteFile(filepath.Join(s.dir, "up"), nil, 0o600)
 }
 
-// state is everything: files, what runs, whether it is up.
+// state returns everything: files, values in use, and whether the program runs.
 func (s server) state(t *testing.T) map[string]string {
 	t.Helper()
 	m := map[string]string{}
@@ -128,8 +128,8 @@ func tryApply(e *tune.Engine, changes ...setting.Change) (*tune.Applied, error) 
 	return e.Apply(context.Background(), planOf(e, journal.Apply, changes), tune.ApplyOptions{Kind: journal.Apply})
 }
 
-// A program is told once for all values that have changed, by a restart where
-// one of them needs it; what is equal already or was refused tells no program.
+// TestActivation tests that a program is activated once for all changed values, by a restart if one
+// of them needs it. An unchanged or rejected value activates nothing.
 func TestActivation(t *testing.T) {
 	e, s := serverEngine(t, map[string]string{"boot": "1", "work": "1", "same": "1"})
 	before := s.state(t)
@@ -168,8 +168,8 @@ func TestActivation(t *testing.T) {
 	s.wantTold(t)
 }
 
-// A value with which the program does not come back takes the whole transaction
-// back, other places included, and the program is told again.
+// TestActivationFails tests a value with which the program does not start: the whole transaction is
+// rolled back, including other settings, and the program is activated again.
 func TestActivationFails(t *testing.T) {
 	e, s := serverEngine(t, map[string]string{"boot": "1", "work": "1"})
 	before := s.state(t)
@@ -215,8 +215,8 @@ func TestActivationFails(t *testing.T) {
 	}
 }
 
-// A program that the next boot is still to start is not told of what was cut off
-// in the boot before: it reads the files that are back by then.
+// TestActivationAfterReboot tests an interruption before a reboot. A program that the boot has not
+// started yet is not activated: it reads the restored files when it starts.
 func TestActivationAfterReboot(t *testing.T) {
 	for _, up := range []bool{false, true} {
 		e, s := serverEngine(t, map[string]string{"boot": "1"})
@@ -253,8 +253,8 @@ func TestActivationAfterReboot(t *testing.T) {
 	}
 }
 
-// Killed anywhere, also on the way between a write and its activation, the undo
-// gives back the bytes and makes the program take them; killed in that undo, the
+// TestActivationKilledEverywhere kills the process at each point, also between a write and its
+// activation. The undo restores the bytes and activates the program. If that undo is killed, the
 // next one does.
 func TestActivationKilledEverywhere(t *testing.T) {
 	type moment struct {

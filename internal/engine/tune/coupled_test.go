@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// coupledKernel is a machine whose sysctls change each other as the kernel's do.
+// coupledKernel is a machine whose sysctls change each other as in the kernel.
 type coupledKernel struct {
 	host.Files
 	all, standard, redirects int    // net/ipv4/devinet.c
@@ -101,7 +101,7 @@ func (k *coupledKernel) Store(p string, data []byte) error {
 	return nil
 }
 
-// coupledTree has the names of its variables; their values are the kernel's own.
+// coupledTree has the names of its variables; the values come from the kernel.
 func coupledTree(t *testing.T) string {
 	t.Helper()
 	var files []string
@@ -112,8 +112,8 @@ func coupledTree(t *testing.T) string {
 	return dir
 }
 
-// coupledCase is four transactions on such a machine and the order in which they
-// are undone, all from one seed.
+// coupledCase is four transactions on such a machine and the order of their undos, all from one
+// seed.
 type coupledCase struct {
 	t        *testing.T
 	kernel   *coupledKernel
@@ -162,9 +162,8 @@ func newCoupledCase(t *testing.T, tree string, seed uint64, kinds ...journal.TxK
 	return c
 }
 
-// tuneAll is false where the kernel took a value without showing it: what
-// soft_watchdog is asked for while watchdog is off is never visible,
-// so it could not be restored.
+// tuneAll returns false if the kernel accepted a value without showing it: soft_watchdog is not
+// visible while watchdog is off, so it could not be restored.
 func (c *coupledCase) tuneAll() bool {
 	c.t.Helper()
 	for i, tx := range c.txs {
@@ -193,8 +192,8 @@ func (c *coupledCase) changes(tx map[string]string) []setting.Change {
 	return out
 }
 
-// undo takes one transaction back and looks at what stands then: a value that a
-// transaction has set, and no later one has changed, is as that one left it.
+// undo undoes one transaction and checks the values: a value that a transaction has set, and that
+// no later one has changed, is as that transaction left it.
 func (c *coupledCase) undo(i int) {
 	c.t.Helper()
 	u, err := c.engine.Undo(context.Background(), i+1)
@@ -235,9 +234,10 @@ func (c *coupledCase) String() string {
 	return fmt.Sprintf("%v %v undone in order %v; first %v, now %v", c.kinds, c.txs, c.order, c.original, c.kernel.values())
 }
 
-// Four transactions whose writes change places of each other, as the kernel's
-// coupled settings do, undone one by one in any order: what a later one has set
-// stays, no program is blamed that did nothing, and the end is the original.
+// TestCoupledTransactionsInAnyOrder tests four transactions whose writes change each other's
+// settings, as coupled kernel settings do, undone one by one in any order. Values of later
+// transactions stay, no program is blamed without reason, and the original state is restored at the
+// end.
 func TestCoupledTransactionsInAnyOrder(t *testing.T) {
 	tree, tried := coupledTree(t), 0
 	for _, kinds := range [][]journal.TxKind{{journal.Apply}, {journal.Apply, journal.Tune}} {
@@ -262,7 +262,7 @@ func TestCoupledTransactionsInAnyOrder(t *testing.T) {
 
 var errCut = errors.New("cut off")
 
-// cutOff is true where errCut ends what is done.
+// cutOff returns true if errCut has ended the call.
 func cutOff(do func()) (cut bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -276,8 +276,8 @@ func cutOff(do func()) (cut bool) {
 	return false
 }
 
-// The same where an undo is cut off at any point: the next one, or the recovery
-// before it, knows what may have been left changed.
+// TestCoupledUndoCutOff does the same with an undo that is interrupted at any point: the next undo,
+// or the recovery before it, knows the settings that may have changed.
 func TestCoupledUndoCutOff(t *testing.T) {
 	tree, tried := coupledTree(t), 0
 	for seed := range uint64(root.Sample(8)) {

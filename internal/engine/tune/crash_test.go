@@ -19,17 +19,16 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// moment is the machine between two steps: what it held, and how long the
-// journal was.
+// moment is the machine between two steps: its values and the length of the journal.
 type moment struct {
 	point   string
 	values  map[string]string
 	journal int64
 }
 
-// A power cut can leave the journal at any byte. Whatever it is cut to, undo
-// leads back to the original: the writes of that moment are in the part that is
-// left. The history covers a tune, a switch, a single change and an undo.
+// TestJournalCutAtEveryByte cuts the journal at every byte, as a power cut can. Undo restores the
+// original state from any length, because the remaining part covers all writes up to that moment.
+// The history contains a tune, a switch, a single change and an undo.
 func TestJournalCutAtEveryByte(t *testing.T) {
 	names := []string{"a.one", "a.two", "a.three"}
 	h, dir := fakeMachine(t, sysctls("a.one", "0", "a.two", "0", "a.three", "0"))
@@ -96,8 +95,8 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// A record that is damaged in the middle is passed over and named; what the
-// others say is still undone.
+// TestDamageInTheMiddleIsNamed tests that a damaged record in the middle is skipped and reported,
+// and that the changes of all other records are undone.
 func TestDamageInTheMiddleIsNamed(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
 	e := newEngine(t, h)
@@ -141,9 +140,9 @@ func TestDamageInTheMiddleIsNamed(t *testing.T) {
 	apply(t, e, journal.Apply, set("a.two", "2"))
 }
 
-// The journal of a full disk: sooner or later a transaction is refused, before
-// it has written anything; an undo of all the others still works, because room
-// for it was set aside. ext2 has no fallocate(2).
+// TestFullDisk tests the journal of a full disk: at some point a transaction is refused before it
+// writes anything. An undo of all earlier ones still works, because space was reserved. ext2 has no
+// fallocate(2).
 func TestFullDisk(t *testing.T) {
 	for _, fileSystem := range []string{"tmpfs", "ext2"} {
 		t.Run(fileSystem, func(t *testing.T) {
@@ -191,8 +190,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// What was put in place since may be larger than all the room that was
-// set aside: the undo still comes to its end.
+// TestUndoOfALargeStrangerOnAFullDisk tests an undo of a value that another program has since
+// replaced by one larger than the reserved space: the undo completes.
 func TestUndoOfALargeStrangerOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "ext2")
 	h, dir := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
@@ -212,8 +211,8 @@ func TestUndoOfALargeStrangerOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A whole file goes back on a full disk as well, where a second one next to it
-// finds no room.
+// TestUndoOfAFileOnAFullDisk tests that a whole file can be restored on a full disk that has no
+// room for a second file.
 func TestUndoOfAFileOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "ext2")
 	path := filepath.Join(disk, "etc")

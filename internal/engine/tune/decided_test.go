@@ -15,9 +15,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Two lines for one variable, or for a switch and what it switches: fettle leaves what
-// the kernel holds after writing the lines one after the other, names the line that has
-// no effect, and only that one, and undo is exact.
+// TestContradictingLines tests two lines for one variable, or for a switch and a variable that it
+// changes. fettle sets what the kernel has after both lines are written in order, and warns only
+// about the line without effect. Undo is exact.
 func TestContradictingLines(t *testing.T) {
 	root.Disposable(t)
 	pair := func(a, b string, av, bv []string) (cases [][2]setting.Change) {
@@ -98,8 +98,8 @@ func contradicting(t *testing.T, lines [2]setting.Change) {
 	}
 }
 
-// A line of an administrator's file on another name of the variable, or on the switch,
-// goes before a profile's line, as one on the same name does.
+// TestContradictsAdministrator tests that a line in an administrator's file for another name of the
+// variable, or for the switch, overrides a profile's line, as one for the same name does.
 func TestContradictsAdministrator(t *testing.T) {
 	for _, c := range []struct {
 		name         string

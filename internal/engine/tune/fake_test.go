@@ -16,9 +16,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// fakeMachine is a writable tree with the given files, seen as a live machine.
-// Plain files keep what is written last: good for the engine's own logic; what
-// a kernel does in addition is tested on the real one.
+// fakeMachine is a writable tree with the given files that counts as a live machine. Plain files
+// keep the last written value. This is enough for the engine's own logic; other tests use the real
+// kernel.
 func fakeMachine(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,8 +44,8 @@ func newEngine(t *testing.T, h *host.Host) *tune.Engine {
 	}
 }
 
-// stateDir is in memory where that can be had: these tests make thousands of
-// fsyncs, and what they test is the order of things, not the disk.
+// stateDir is in memory if possible: these tests make thousands of fsyncs, and they test the order
+// of operations, not the disk.
 func stateDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "fettle-test-")
@@ -62,8 +62,8 @@ func set(name, value string) setting.Change {
 	return setting.Change{Setting: sysctl(name), Want: setting.Text(value), Reason: setting.Reason{Text: "test"}}
 }
 
-// apply carries out single changes, or as a selection when kind is Tune: what
-// the selection before had and this one has not goes back.
+// apply applies single changes, or a selection if kind is Tune: values that only the previous
+// selection has are restored.
 func apply(t *testing.T, e *tune.Engine, kind journal.TxKind, changes ...setting.Change) *tune.Applied {
 	t.Helper()
 	a, err := e.Apply(context.Background(), planOf(e, kind, changes), tune.ApplyOptions{Kind: kind, Selection: selectionFor(kind)})

@@ -43,7 +43,7 @@ func smallDisk(t *testing.T, kind string) string {
 	return dir
 }
 
-// fillUp leaves not one block on the file system of dir.
+// fillUp fills the file system of dir to the last block.
 func fillUp(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.CreateTemp(dir, "full")
@@ -80,8 +80,8 @@ func liveWrite(t *testing.T, s setting.Setting, v string) {
 	}
 }
 
-// On the real kernel: writing dirty_bytes zeroes dirty_ratio, and 0 cannot be
-// written into dirty_bytes; undo gives both back, from either side.
+// TestCoupledDirtyLimits tests on the real kernel that writing dirty_bytes sets dirty_ratio to 0,
+// and that 0 cannot be written into dirty_bytes. Undo restores both, from either side.
 func TestCoupledDirtyLimits(t *testing.T) {
 	root.Disposable(t)
 	e := newEngine(t, host.Live())
@@ -110,8 +110,8 @@ func TestCoupledDirtyLimits(t *testing.T) {
 	}
 }
 
-// On the real kernel: a change of the I/O scheduler brings its own queue depth
-// and attributes; undo gives those of the old one back.
+// TestCoupledElevator tests on the real kernel that a change of the I/O scheduler changes queue
+// depth and attributes, and that undo restores those of the old scheduler.
 func TestCoupledElevator(t *testing.T) {
 	root.Disposable(t)
 	queue := ""
@@ -153,8 +153,8 @@ func TestCoupledElevator(t *testing.T) {
 	liveWrite(t, sysfs("iosched/read_expire"), expire)
 }
 
-// On the real kernel: a switch from a profile with one spelling of a limit to
-// one with the other, and to one with neither.
+// TestSwitchBetweenTwins tests on the real kernel a switch from a profile with one spelling of a
+// limit to one with the other, and to one with neither.
 func TestSwitchBetweenTwins(t *testing.T) {
 	root.Disposable(t)
 	e := newEngine(t, host.Live())
@@ -176,8 +176,8 @@ func TestSwitchBetweenTwins(t *testing.T) {
 	}
 }
 
-// On the real kernel: schedulers come and go with their attributes, and what an
-// intermediate one had is not restored.
+// TestSwitchOfSchedulers tests on the real kernel that the attributes of schedulers come and go
+// with them, and that those of an intermediate scheduler are not restored.
 func TestSwitchOfSchedulers(t *testing.T) {
 	root.Disposable(t)
 	const queue = "/sys/block/loop7/queue/"
@@ -216,7 +216,7 @@ func TestSwitchOfSchedulers(t *testing.T) {
 	}
 }
 
-// A list that is empty comes back empty: the kernel takes no notice of a write
+// TestEmptyValueComesBack tests that an empty list is restored, although the kernel ignores a write
 // of no bytes.
 func TestEmptyValueComesBack(t *testing.T) {
 	root.Disposable(t)
@@ -235,9 +235,9 @@ func TestEmptyValueComesBack(t *testing.T) {
 	wantValue(t, e, name, "")
 }
 
-// On the running kernel: switching transparent huge pages on raises
-// vm.min_free_kbytes, so the order of a profile's lines must not decide: both values
-// are right at the first tune, and undo gives both back.
+// TestHugePagesAndReserve tests on the running kernel that enabling transparent huge pages raises
+// vm.min_free_kbytes. So the order of a profile's lines must not matter: both values are right
+// after the first tune, and undo restores both.
 func TestHugePagesAndReserve(t *testing.T) {
 	root.Disposable(t)
 	thp, reserve := setting.Setting{Kind: "sysfs", Name: "/sys/kernel/mm/transparent_hugepage/enabled"}, sysctl("vm.min_free_kbytes")

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// printer is a file that prints otherwise than it is written, and counts writes.
+// printer is a file that reads differently than it is written, and counts writes.
 type printer struct {
 	host.Files
 	path   string
@@ -33,8 +33,8 @@ func (p printer) Store(path string, data []byte) error {
 	return p.Files.Store(path, data)
 }
 
-// A file of which it is not known how the kernel prints it: fettle's own accepted
-// write and what was read after it decide, and nothing is written again.
+// TestTextThatReadsOtherwise tests a file whose output format is unknown: fettle compares with the
+// value read after its own accepted write, and does not write again.
 func TestTextThatReadsOtherwise(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -81,8 +81,8 @@ func TestTextThatReadsOtherwise(t *testing.T) {
 	}
 }
 
-// On the running kernel: each value is in force in the spelling in which it was
-// written, verify agrees, it is not written again, and undo gives back the text.
+// TestFormatsOfTheKernel tests on the running kernel that each value is in force as written, that
+// verify agrees, that it is not written again, and that undo restores the text.
 func TestFormatsOfTheKernel(t *testing.T) {
 	root.Disposable(t)
 	e := newEngine(t, host.Live())
@@ -153,8 +153,9 @@ func TestFormatsOfTheKernel(t *testing.T) {
 	t.Logf("%d formats", tried)
 }
 
-// On the running kernel: a sysctl of several numbers is taken number by number, so a
-// refused write has changed the first ones; fettle puts them back.
+// TestRefusedWriteOfTheKernelIsPutBack tests on the running kernel a sysctl with several numbers,
+// which the kernel accepts one by one: a rejected write has changed the first numbers, and fettle
+// restores them.
 func TestRefusedWriteOfTheKernelIsPutBack(t *testing.T) {
 	root.Disposable(t)
 	rmem := sysctl("net.ipv4.tcp_rmem")

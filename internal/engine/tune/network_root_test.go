@@ -18,9 +18,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// ownNetwork runs the test once more as a process with a network of its own and
-// answers false there: two devices, tied together, whose values are not those
-// that they come with. Nothing outside changes.
+// ownNetwork runs the test again as a process with its own network namespace and returns false
+// there. The namespace has two connected devices with values other than the defaults. Nothing
+// outside changes.
 func ownNetwork(t *testing.T) (outside bool) {
 	t.Helper()
 	const mark = "FETTLE_TEST_OWN_NETWORK"
@@ -103,8 +103,8 @@ func ownNetwork(t *testing.T) (outside bool) {
 	return false
 }
 
-// networkFiles are the values of the network that can be written: below /proc/sys
-// and in the directories of the devices.
+// networkFiles returns the writable settings of the network: below /proc/sys and in the directories
+// of the devices.
 func networkFiles(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -128,7 +128,7 @@ func networkFiles(t *testing.T) []string {
 	return append(out, slices.DeleteFunc(devices, func(p string) bool { return !writable(p) })...)
 }
 
-// network is all that an undo has to give back, with the addresses and routes.
+// network returns everything that an undo must restore, including addresses and routes.
 func network(files []string) map[string]string {
 	out := map[string]string{}
 	for _, p := range slices.Concat(files, []string{"/proc/net/if_inet6", "/proc/net/fib_trie", "/proc/net/ipv6_route"}) {
@@ -153,7 +153,7 @@ func network(files []string) map[string]string {
 	return out
 }
 
-// others are values to try in the place of one.
+// others returns values to try instead of the given one.
 func others(value string) []string {
 	fields := strings.Fields(value)
 	var out []string
@@ -176,8 +176,7 @@ func others(value string) []string {
 	return append(out, "1")
 }
 
-// notToBeTakenBack are the values of the network whose change is refused, and
-// why it has to be.
+// notToBeTakenBack are the network settings whose change must be refused, with the reasons.
 var notToBeTakenBack = map[string]string{
 	"net.ipv6.conf.all.disable_ipv6":  "drops addresses",
 	"net.ipv6.conf.lo.disable_ipv6":   "drops addresses",

@@ -19,8 +19,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Every value of the network, one after the other: changed and taken back, and
-// then all of them are what they were, and so are addresses and routes.
+// TestUndoOfTheWholeNetwork changes and restores every network setting, one after the other.
+// Afterwards all settings, addresses and routes are as before.
 func TestUndoOfTheWholeNetwork(t *testing.T) {
 	if ownNetwork(t) {
 		return
@@ -93,9 +93,9 @@ func TestUndoOfTheWholeNetwork(t *testing.T) {
 	}
 }
 
-// A place of a network device has two names: over netlink and in /sys. What was
-// set by the one and then by the other is one chain, whichever is taken back
-// first, and so it is where an older fettle has recorded both names.
+// TestOnePlaceUnderTwoNames tests a device setting with two names, over netlink and in /sys.
+// Changes through both names form one chain, in whatever order they are undone, also if an older
+// fettle has recorded both names.
 func TestOnePlaceUnderTwoNames(t *testing.T) {
 	if ownNetwork(t) {
 		return
@@ -153,8 +153,8 @@ func TestOnePlaceUnderTwoNames(t *testing.T) {
 	}
 }
 
-// What would take addresses and routes along is refused before anything is
-// written, by whatever name.
+// TestAddressesAreNotLost tests that a change that would remove addresses and routes is refused
+// before anything is written, by any name.
 func TestAddressesAreNotLost(t *testing.T) {
 	if ownNetwork(t) {
 		return
@@ -198,9 +198,9 @@ func TestAddressesAreNotLost(t *testing.T) {
 	}
 }
 
-// What only the first network of the machine has: the neighbours' defaults,
-// which devices follow, and the routes' cache of IPv4. Nothing of it is changed
-// by another test.
+// TestCoupledNeighbours tests settings that only the machine's first network namespace has: the
+// defaults of the neighbour tables, which devices follow, and the route cache of IPv4. No other
+// test changes them.
 func TestCoupledNeighbours(t *testing.T) {
 	root.Disposable(t)
 	var files []string

@@ -92,7 +92,7 @@ type Step struct {
 	// Changed is true for a rejected value that the kernel turned into another value, which is now
 	// in place.
 	Changed  bool `json:"changed,omitempty"`
-	accepted bool // reads differently than written, but as it did after fettle's own write
+	accepted bool // the value reads as it did after fettle's own write, although not as written
 	seq      int  // order of addition; among exclusive steps the last wins
 	// Stage is the number of the stage. The before-images of a stage are taken together.
 	Stage    int              `json:"stage"`

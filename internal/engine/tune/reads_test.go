@@ -35,8 +35,8 @@ func (c *countedFiles) Store(p string, data []byte) error {
 	return err
 }
 
-// A value that nothing else is coupled to is read when it is planned, under the lock, and
-// after it was written.
+// TestReadsOfOneWrite tests that an uncoupled setting is read when it is planned, under the lock,
+// and after the write.
 func TestReadsOfOneWrite(t *testing.T) {
 	for _, kind := range []journal.TxKind{journal.Apply, journal.Tune} {
 		h, _ := fakeMachine(t, sysctls("vm.swappiness", "60", "vm.max_map_count", "65530"))
@@ -65,8 +65,8 @@ func TestReadsOfOneWrite(t *testing.T) {
 	}
 }
 
-// What a plan has read that was made before the lock was taken is not the before-image:
-// the place is read again.
+// TestBeforeImageOfAnEarlierPlan tests that a value read before the lock was taken is not the
+// before-image: the setting is read again.
 func TestBeforeImageOfAnEarlierPlan(t *testing.T) {
 	h, dir := fakeMachine(t, sysctls("vm.swappiness", "60"))
 	e := newEngine(t, h)
@@ -88,8 +88,8 @@ func TestBeforeImageOfAnEarlierPlan(t *testing.T) {
 	wantValue(t, e, "vm.swappiness", "30")
 }
 
-// A value that was right when it was planned, and that another write of the transaction
-// has changed before its turn, is written again.
+// TestSameValueIsChangedByAWriteBefore tests a value that was right when it was planned, and that
+// an earlier write of the transaction has changed: it is written again.
 func TestSameValueIsChangedByAWriteBefore(t *testing.T) {
 	h, dir := fakeMachine(t, sysctls("vm.swappiness", "60", "vm.max_map_count", "65530"))
 	h.Files = &countedFiles{Files: h.Files, reads: map[string]int{}, written: func(p string) {

@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// faulty lets writes to one path fail.
+// faulty makes writes to one path fail.
 type faulty struct {
 	host.Files
 	path string
@@ -30,8 +30,8 @@ func (f faulty) Store(p string, data []byte) error {
 	return f.Files.Store(p, data)
 }
 
-// half takes the beginning of every write to one path and complains of the
-// rest, as the kernel does with "5 ; c"; with last set, it takes nothing after.
+// half accepts only the beginning of every write to one path and returns an error for the rest, as
+// the kernel does with "5 ; c". If last is set, it accepts nothing afterwards.
 type half struct {
 	host.Files
 	path string
@@ -55,8 +55,8 @@ func (f half) Store(p string, data []byte) error {
 	return &os.PathError{Op: "write", Path: p, Err: syscall.EINVAL}
 }
 
-// What a rejected write has changed anyway is restored at once, and
-// where that fails, the value that stays is named.
+// TestRejectedValueThatChangedSomething tests a rejected write that changed the value: the value is
+// restored at once. If that fails, the remaining value is named.
 func TestRejectedValueThatChangedSomething(t *testing.T) {
 	for _, stuck := range []bool{false, true} {
 		h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "1"))
@@ -130,8 +130,8 @@ func TestUndoThatCannotWriteIsIncompleteAndTriedAgain(t *testing.T) {
 	wantValue(t, e, "a.two", "0")
 }
 
-// A value outside the kernel's known range is rejected in the plan, and not written. Over
-// an earlier line that the kernel takes, it changes nothing, and that is said.
+// TestKnownRangeInPlan tests that a value outside the kernel's known range is rejected in the plan
+// and not written. If an earlier line sets a valid value, that value stays, and a message says so.
 func TestKnownRangeInPlan(t *testing.T) {
 	files := sysctls("vm.dirty_ratio", "20", "vm.dirty_bytes", "0", "vm.swappiness", "60")
 	files["/proc/sys/kernel/osrelease"] = "6.12.0"
@@ -155,8 +155,8 @@ func TestKnownRangeInPlan(t *testing.T) {
 	}
 }
 
-// Where every value is rejected, OrNothing leaves neither a transaction nor its
-// selection standing, whether that is known beforehand or only from the writes.
+// TestNoValueCouldBeSet tests that OrNothing leaves neither a transaction nor its selection if
+// every value is rejected, in the plan or by a write.
 func TestNoValueCouldBeSet(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
 	good := h.Files
@@ -179,7 +179,7 @@ func TestNoValueCouldBeSet(t *testing.T) {
 	wantValue(t, e, "a.one", "0")
 }
 
-// rounding keeps 1024 for every value written to one path.
+// rounding stores 1024 for every value written to one path.
 type rounding struct {
 	host.Files
 	path string
@@ -192,8 +192,8 @@ func (f rounding) Store(p string, data []byte) error {
 	return f.Files.Store(p, data)
 }
 
-// A value that the kernel rounds is not as wanted, and it is there: it is said
-// which, it counts as set, and undo takes it back.
+// TestRoundedValue tests a value that the kernel rounds: it is reported as not as requested, counts
+// as set, and undo restores the old one.
 func TestRoundedValue(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "0"))
 	good := h.Files

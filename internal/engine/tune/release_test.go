@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// files are what an administrator's sysctl files say, by the place asked for; of
-// another place where its name has one after a space.
+// files returns the lines of an administrator's sysctl files, by the requested setting. A name with
+// a space also contains the setting that the line sets.
 type files map[string]tune.Override
 
 func (f files) say(place, value string, of ...string) {
@@ -31,9 +31,9 @@ func (f files) overridden(s setting.Setting) (tune.Override, bool) {
 	return o, ok
 }
 
-// A file of the administrator that has come while a profile is in force: the next switch
-// gives the place what the file says, whether the new profile names it or not, and says
-// so in the plan; undo leads back exactly.
+// TestFileThatCameSince tests an administrator's file that was added while a profile is in force.
+// The next switch sets the file's value, whether or not the new profile has the setting, and the
+// plan says so. Undo restores exactly.
 func TestFileThatCameSince(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -92,8 +92,8 @@ func TestFileThatCameSince(t *testing.T) {
 	}
 }
 
-// When the file has gone again, the next switch goes back to what was there before
-// fettle; when it says something else, to that.
+// TestFileThatChanges tests that the next switch restores the value from before fettle if the file
+// was removed, or sets the file's new value.
 func TestFileThatChanges(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "60", "a.two", "0"))
 	e := newEngine(t, h)
@@ -117,7 +117,8 @@ func TestFileThatChanges(t *testing.T) {
 	}
 }
 
-// The file may name the twin, whose write zeroes the place.
+// TestFileOfTheTwin tests a file with the counterpart of a setting, whose write sets the setting to
+// 0.
 func TestFileOfTheTwin(t *testing.T) {
 	h := host.Mounted(coupledTree(t))
 	h.Files = &coupledKernel{Files: h.Files, ratio: 20}
@@ -140,8 +141,8 @@ func TestFileOfTheTwin(t *testing.T) {
 	wantValue(t, e, "vm.dirty_bytes", "0")
 }
 
-// What is not fettle's to give stays: what another program has changed since, what is kept, what
-// a single change has set above the selection.
+// TestFileOfWhatIsNotOurs tests that values that fettle must not change stay: those changed by
+// another program since, those in keep.d, and single changes on top of the selection.
 func TestFileOfWhatIsNotOurs(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.changed", "60", "a.kept", "60", "a.single", "60"))
 	e := newEngine(t, h)
@@ -173,8 +174,8 @@ func TestFileOfWhatIsNotOurs(t *testing.T) {
 	}
 }
 
-// A plan that lets a file's value in can be saved and applied later; verify says of the
-// place that the file goes before the profile, before and after.
+// TestSavedPlanOfAFile tests that a plan that restores a file's value can be saved and applied
+// later. Before and after that, verify reports that the file overrides the profile.
 func TestSavedPlanOfAFile(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "60"))
 	e := newEngine(t, h)

@@ -16,9 +16,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// A journal that is set aside again and again, killed in the middle of that now
-// and then, leads a machine through the same values as one that is never set
-// aside, and back to where it began.
+// TestRotationLosesNothing compares a journal that is rotated again and again, and sometimes killed
+// during the rotation, with one that is never rotated: the machine has the same values, and the
+// same original state at the end.
 func TestRotationLosesNothing(t *testing.T) {
 	merged, rotated := 0, 0
 	for seed := range root.Sample(4) {
@@ -138,7 +138,7 @@ func TestRotationLosesNothing(t *testing.T) {
 
 type killed string
 
-// partOf lists the transactions that have become part of another one.
+// partOf lists the transactions that were merged into another one.
 func partOf(t *testing.T, e *tune.Engine, id int) (ids []int) {
 	t.Helper()
 	all, err := journal.History(e.StateDir, "boot-1")

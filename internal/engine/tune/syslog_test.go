@@ -18,7 +18,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Each transaction writes one line to the system log, and an undo does.
+// TestOneLineInTheSystemLog tests that each transaction and each undo writes one line to the system
+// log.
 func TestOneLineInTheSystemLog(t *testing.T) {
 	root.Disposable(t)
 	runtime.LockOSThread() // for good: the thread and its /dev end with the test
@@ -112,7 +113,8 @@ func TestOneLineInTheSystemLog(t *testing.T) {
 	_ = os.Remove("/dev/log")
 }
 
-// The real systemd-journald takes the line with its fields, and journalctl finds it.
+// TestRealJournald tests that the real systemd-journald accepts the line with its fields, and that
+// journalctl finds it.
 func TestRealJournald(t *testing.T) {
 	if !root.Inside(t, root.Options{}) {
 		return

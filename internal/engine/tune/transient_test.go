@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// passing makes places that end by themselves of sysctls: their files go.
+// passing turns sysctls into settings that end by themselves: their files are removed.
 type passing struct {
 	setting.Kind
 	managed setting.Setting // the kernel does not let it change
@@ -46,8 +46,8 @@ func passingEngine(t *testing.T) (e *tune.Engine, end func(name string)) {
 	}
 }
 
-// A place that has ended since is closed: the undo is complete, and nothing is
-// called another program's change.
+// TestUndoWhatHasEnded tests a setting that has ended: its entry is closed, the undo is complete,
+// and no other program is blamed.
 func TestUndoWhatHasEnded(t *testing.T) {
 	e, end := passingEngine(t)
 	apply(t, e, journal.Apply, set("task.one", "0-1"), set("task.two", "0-1"))
@@ -66,8 +66,8 @@ func TestUndoWhatHasEnded(t *testing.T) {
 	}
 }
 
-// What ends between the plan and the write, and what only the write shows to be
-// impossible, is unsupported and no failure.
+// TestApplyWhatHasEnded tests settings that end between plan and write, or that only the write
+// shows to be impossible: they are unsupported, which is not an error.
 func TestApplyWhatHasEnded(t *testing.T) {
 	e, end := passingEngine(t)
 	changes := []setting.Change{set("task.one", "0-1"), set("task.two", "0-1"), set("task.three", "0-1")}
@@ -96,7 +96,7 @@ func TestApplyWhatHasEnded(t *testing.T) {
 	wantValue(t, e, "task.three", "0-3")
 }
 
-// A switch says nothing of what has ended.
+// TestReleaseWhatHasEnded tests that a switch reports nothing about settings that have ended.
 func TestReleaseWhatHasEnded(t *testing.T) {
 	e, end := passingEngine(t)
 	apply(t, e, journal.Tune, set("task.one", "0-1"), set("task.two", "0-1"))
@@ -109,8 +109,8 @@ func TestReleaseWhatHasEnded(t *testing.T) {
 	undo(t, e)
 }
 
-// otherTuner is another tuner: when it starts it sets the swappiness to 30, and
-// it puts 60 back when it stops.
+// otherTuner simulates another tuner: it sets the swappiness to 30 when it starts, and restores 60
+// when it stops.
 type otherTuner struct {
 	setting.Kind // of sysctls
 	active       string
@@ -136,8 +136,8 @@ func (*otherTuner) Equal(a, b setting.Value) bool             { return a.Text ==
 func (*otherTuner) Coupled(setting.Setting) []setting.Setting { return nil }
 func (*otherTuner) Lifetime() setting.Lifetime                { return setting.File }
 
-// A tuner that is given back has the values that it sets when it starts, not
-// those from before fettle's transactions.
+// TestUndoGivesBackToTuner tests that a restored tuner has the values that it sets at its start,
+// not those from before fettle's transactions.
 func TestUndoGivesBackToTuner(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("vm.swappiness", "30", "vm.dirty_ratio", "20"))
 	e := newEngine(t, h)
@@ -156,14 +156,14 @@ func TestUndoGivesBackToTuner(t *testing.T) {
 	wantValue(t, e, "vm.dirty_ratio", "20")
 }
 
-// later is a machine's clock that the test sets.
+// later is a machine clock that the test sets.
 type later struct{ up time.Duration }
 
 func (c *later) Now() time.Time                    { return time.Unix(0, 0).Add(c.up) }
 func (c *later) SinceBoot() (time.Duration, error) { return c.up, nil }
 
-// A trial whose time is over while its watchdog is dead stands until a command
-// acts: status says that it is overdue, and the next transaction takes it back.
+// TestOverdueTrial tests a trial whose time is over and whose watchdog was killed: it stays until a
+// command acts. status reports it as overdue, and the next transaction undoes it.
 func TestOverdueTrial(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("a.one", "0", "a.two", "0"))
 	clock := &later{up: time.Hour}
@@ -192,7 +192,8 @@ func TestOverdueTrial(t *testing.T) {
 	}
 }
 
-// A state directory has one daemon at a time, and the second learns which.
+// TestOneDaemonAtATime tests that a second daemon for the same state directory is refused, and that
+// the error names the first one.
 func TestOneDaemonAtATime(t *testing.T) {
 	dir := stateDir(t)
 	first, err := tune.Alive(dir)

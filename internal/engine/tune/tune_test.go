@@ -37,9 +37,9 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 }
 
-// Four transactions that overlap in every way, undone one by one in each of the
-// 24 orders: what later ones set stays until its turn, and the end is always
-// the original state.
+// TestAllOrdersOfFourOverlappingTransactions tests four transactions that overlap in every way,
+// undone one by one in each of the 24 orders. Values of later transactions stay until their undo,
+// and the original state is always restored at the end.
 func TestAllOrdersOfFourOverlappingTransactions(t *testing.T) {
 	original := map[string]string{"a.a": "0", "a.b": "0", "a.c": "0", "a.d": "0"}
 	txs := []map[string]string{
@@ -108,8 +108,9 @@ func permutations(n int) [][]int {
 	return out
 }
 
-// A switch writes the difference only: what both profiles set alike is not
-// touched, what the new one leaves out goes back, and undo leads past both.
+// TestSwitchWritesOnlyTheDifference tests that a switch writes only the differences: values that
+// both profiles share are not written, values that the new one lacks are restored, and undo reverts
+// both.
 func TestSwitchWritesOnlyTheDifference(t *testing.T) {
 	h, dir := fakeMachine(t, sysctls("a.both", "0", "a.old", "0", "a.new", "0", "a.changes", "0"))
 	e := newEngine(t, h)
@@ -259,8 +260,8 @@ func TestKeepAndStalePlan(t *testing.T) {
 	wantValue(t, e, "vm.laptop_mode", "3")
 }
 
-// What is set between two transactions stays, in whatever order the
-// two are undone.
+// TestForeignChangeBetweenTransactions tests that a value set between two transactions stays, in
+// whatever order these are undone.
 func TestForeignChangeBetweenTransactions(t *testing.T) {
 	for _, order := range [][]int{{1, 2}, {2, 1}, nil} {
 		h, _ := fakeMachine(t, sysctls("vm.swappiness", "60"))

@@ -11,7 +11,7 @@ import (
 	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
-// units stands in for systemd: it keeps what is written and the order.
+// units simulates systemd: it records what is written, in order.
 type units struct {
 	values map[string]string
 	wrote  []string

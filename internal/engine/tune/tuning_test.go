@@ -24,8 +24,8 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// What is kept and has what it had before is nothing to look at; what differs
-// never reads as if it did not.
+// TestUndoneKept tests that a kept value equal to the former one is not reported, and that
+// different values never look equal.
 func TestUndoneKept(t *testing.T) {
 	sysctl := func(name string) setting.Setting { return setting.Setting{Kind: "sysctl", Name: name} }
 	var out strings.Builder

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// cutKernel ends at one of its writes, before it has any effect.
+// cutKernel ends at one of its writes, before the write has any effect.
 type cutKernel struct {
 	*coupledKernel
 	left int // writes before that
@@ -28,9 +28,9 @@ func (k *cutKernel) Store(p string, data []byte) error {
 	return k.coupledKernel.Store(p, data)
 }
 
-// Both spellings of a limit were 0, which the kernel lets no program
-// write: undo gets there by way of the other spelling. Wherever that is cut off,
-// also between its two writes, the next undo, or the recovery, ends at the same.
+// TestTwinsBothZeroCutOff tests a limit whose two spellings were both 0, which no program can
+// write: undo reaches this state through the other spelling. If it is interrupted at any point,
+// also between its two writes, the next undo or the recovery has the same result.
 func TestTwinsBothZeroCutOff(t *testing.T) {
 	tree, halfway := coupledTree(t), false
 	for writes := 0; ; writes++ {
@@ -68,7 +68,8 @@ func TestTwinsBothZeroCutOff(t *testing.T) {
 	}
 }
 
-// Asked for, and not given back, such a 0 is refused as the kernel refuses it.
+// TestTwinsBothZeroAskedFor tests that such a 0 is refused if it is requested rather than restored,
+// as in the kernel.
 func TestTwinsBothZeroAskedFor(t *testing.T) {
 	k := &coupledKernel{bytes: 104857600}
 	h := host.Mounted(coupledTree(t))
@@ -81,7 +82,8 @@ func TestTwinsBothZeroAskedFor(t *testing.T) {
 	}
 }
 
-// On the real kernel, with a limit at which no process waits for the disk.
+// TestTwinsBothZero does the same on the real kernel, with a limit at which no process waits for
+// the disk.
 func TestTwinsBothZero(t *testing.T) {
 	root.Disposable(t)
 	ratio, bytes := sysctl("vm.dirty_background_ratio"), sysctl("vm.dirty_background_bytes")
@@ -111,8 +113,8 @@ func TestTwinsBothZero(t *testing.T) {
 	}
 }
 
-// A profile and its parent set one value: verify is met, and undo gives back the
-// machine's own value, not the parent's (TuneD 2.28 leaves the parent's).
+// TestParentSetsTheSameLimit tests a profile and its parent that set the same limit: verify passes,
+// and undo restores the machine's own value, not the parent's (TuneD 2.28 leaves the parent's).
 func TestParentSetsTheSameLimit(t *testing.T) {
 	k := &coupledKernel{ratio: 20}
 	h := host.Mounted(coupledTree(t))
@@ -129,9 +131,9 @@ func TestParentSetsTheSameLimit(t *testing.T) {
 	}
 }
 
-// A 0 that leaves a limit without a value is written as asked for, with a warning; a 0
-// that goes with a value of the other spelling is neither. In a plan the other spelling
-// that becomes 0 says with what.
+// TestZeroIsNotNoLimit tests that a 0 that leaves a limit without a value is written as requested,
+// with a warning. A 0 together with a value of the other spelling is not written and causes no
+// warning. A plan shows which write sets the other spelling to 0.
 func TestZeroIsNotNoLimit(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -175,7 +177,8 @@ func TestZeroIsNotNoLimit(t *testing.T) {
 	}
 }
 
-// Of a copy that lacks one spelling it is known that it is 0 where the other one is not.
+// TestZeroWithUnknownTwin tests a copy that lacks one spelling: if the other spelling has a value,
+// the missing one is known to be 0.
 func TestZeroWithUnknownTwin(t *testing.T) {
 	for _, c := range []struct {
 		name, file, now string

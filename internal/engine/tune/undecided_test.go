@@ -14,9 +14,9 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// One fact that cannot be read decides about its own section only: the values of
-// that section are named, unknown and not written, those it set before stay, and
-// the rest of the profile is applied. With --atomic nothing is.
+// TestUndecidedSection tests that an unreadable fact affects only its own section. The values of
+// that section are listed as unknown and not written, values that it set before stay, and the rest
+// of the profile is applied. With --atomic nothing is applied.
 func TestUndecidedSection(t *testing.T) {
 	h, dir := fakeMachine(t, sysctls("a.one", "0", "a.two", "0", "a.three", "0"))
 	cpuinfo := filepath.Join(dir, "proc/cpuinfo")
@@ -77,8 +77,8 @@ func TestUndecidedSection(t *testing.T) {
 	wantValue(t, e, "a.one", "0")
 }
 
-// TestDetermined: a place that could be read says that there is a machine, also where
-// its value is known only when applied.
+// TestDetermined tests that one readable setting shows that there is a machine, even if its value
+// is known only when applied.
 func TestDetermined(t *testing.T) {
 	place := setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}
 	for _, c := range []struct {

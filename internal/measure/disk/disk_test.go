@@ -15,7 +15,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// device is a simulated one: its speed in bytes per second by what was written.
+// simulate returns a simulated device, whose speed in bytes per second depends on the amount
+// written.
 func simulate(seconds int, speed func(written float64) float64) (perSecond []float64) {
 	written := 0.0
 	for range seconds {
@@ -26,7 +27,7 @@ func simulate(seconds int, speed func(written float64) float64) (perSecond []flo
 	return perSecond
 }
 
-// endOf is when a run with --sustained ends, and what it says then.
+// endOf returns the end of a run with --sustained, and its text.
 func endOf(perSecond []float64) (int, Steady) {
 	for n := range perSecond {
 		if lasting(perSecond[:n]) {
@@ -227,8 +228,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The confusion of the solution's comments: the disk that streams 500 MB/s is one that
-// foreman-maintain calls too slow.
+// TestForemanMaintain tests the case that Red Hat's solution confuses: a disk that streams 500 MB/s
+// is too slow for foreman-maintain.
 func TestForemanMaintain(t *testing.T) {
 	small, _ := Find("block-4k")
 	for value, want := range map[float64]string{35: "fail", 68: "pass", 62.8: "fail", 63: "pass"} {
@@ -239,7 +240,8 @@ func TestForemanMaintain(t *testing.T) {
 	}
 }
 
-// One disturbed repeat of three shows in the spread; two are a doubt.
+// TestDoubtsOfACell tests that one disturbed repeat of three increases the spread, and that two are
+// a doubt.
 func TestDoubtsOfACell(t *testing.T) {
 	c, _ := Find("read")
 	visit := func(kinds ...DoubtKind) Visit {
@@ -293,7 +295,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestNoRoom: a file that the disk has no blocks for is that, whatever the free space said.
+// TestNoRoom tests that a lack of disk blocks is reported as such, whatever the free space was
+// before.
 func TestNoRoom(t *testing.T) {
 	p, err := LookAt(host.Live(), t.TempDir())
 	if err != nil {

@@ -35,7 +35,7 @@ func TestArgs(t *testing.T) {
 	has(Job{RW: "randrw", ReadPercent: 80, EverySecond: true, Fdatasync: true, EndFsync: true, Warm: true}, "--rwmixread=80", "--status-interval=1", "--fdatasync=1", "--end_fsync=1", "--pre_read=1", "--invalidate=0", "--iodepth=1", "--direct=0", "!--runtime", "!--time_based")
 }
 
-// printed is what fio 3.33 printed, shortened, with notes before and behind.
+// printed is shortened output of fio 3.33, with notes before and after the JSON.
 func printed(t testing.TB, name string) []byte {
 	text, err := os.ReadFile(filepath.Join("testdata", name))
 	if err != nil {
@@ -69,8 +69,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// fio's names are not what they seem: bw_agg is a percentage, bw is in KiB/s, job_runtime
-// is the sum of the jobs, and runtime the time by the clock (fio 3.33 and 3.39).
+// TestFieldsOfFio tests fio's misleading names: bw_agg is a percentage, bw is in KiB/s, job_runtime
+// is the sum of all jobs, and runtime the elapsed time (fio 3.33 and 3.39).
 func TestFieldsOfFio(t *testing.T) {
 	const text = `{"fio version": "fio-3.39", "jobs": [{"jobname": "fettle", "error": 0, "job_runtime": 4004, "elapsed": 2, "usr_cpu": 1.5, "sys_cpu": 2.5,
 		"read": {"io_bytes": 104857600, "io_kbytes": 102400, "bw_bytes": 104752847, "bw": 102297, "bw_agg": 100.0, "bw_mean": 101000.5, "iops": 99.9, "runtime": 1001, "total_ios": 100,
@@ -144,7 +144,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// A fio that hangs is ended with all that it has started, by the time of its job.
+// TestHangs tests that a hanging fio is killed with all its processes at the time limit of its job.
 func TestHangs(t *testing.T) {
 	defer func(d time.Duration) { allowance = d }(allowance)
 	allowance = 300 * time.Millisecond
@@ -179,7 +179,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A job over a file once is given the time that a very slow disk takes for it.
+// TestBound tests that a job that reads or writes a file once gets enough time for a very slow
+// disk.
 func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		job         Job

@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// A headline names the uses of each directory, the figure and limit that decide, the spread of
-// the repeats, and the next measurement if there is no verdict.
+// TestHeadline tests that a headline names the uses of each directory, the figure and limit that
+// decide, the spread of the repeats, and, without a verdict, the next measurement.
 func TestHeadline(t *testing.T) {
 	cell := func(name, unit string, value, spread float64, doubts ...Doubt) Result {
 		return Result{Cell: Cell{Name: name, Unit: unit}, Value: value, SyncsPS: 700, Spread: spread, Visits: make([]Visit, 3), Doubts: doubts}

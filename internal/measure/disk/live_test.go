@@ -21,7 +21,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// realBench is a bench with a real fio, and a place in a directory of the test's.
+// realBench returns a bench with a real fio, and a place in a directory of the test.
 func realBench(t *testing.T, dir string) (*Bench, *Place) {
 	t.Helper()
 	engine, err := FindFio(t.Context(), host.Live(), root.ServerProgram(t, "fio"))
@@ -45,7 +45,7 @@ func prepare(t *testing.T, b *Bench, p *Place) {
 	}
 }
 
-// nothing says that a directory is empty.
+// nothing checks that a directory is empty.
 func nothing(t *testing.T, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -53,8 +53,8 @@ func nothing(t *testing.T, dir string) {
 	}
 }
 
-// inexact are the direct reads of which the storage does not say what fio says, by their
-// names.
+// inexact are the cells with direct reads for which the storage reports another number of bytes
+// than fio, by name.
 func inexact(e *Evidence) map[string]string {
 	what := map[string]string{}
 	for _, r := range e.Places[0].Results {
@@ -70,7 +70,8 @@ func inexact(e *Evidence) map[string]string {
 	return what
 }
 
-// Every cell on a real disk: what was measured is what was asked for.
+// TestEveryCell measures every cell on a real disk and checks that the requested access was
+// measured.
 func TestEveryCell(t *testing.T) {
 	dir := t.TempDir()
 	b, p := realBench(t, dir)
@@ -137,7 +138,7 @@ func TestEveryCell(t *testing.T) {
 	}
 }
 
-// A long visit is looked at second by second, and can be ended.
+// TestEachSecond tests that a long visit reports each second and can be ended.
 func TestEachSecond(t *testing.T) {
 	b, p := realBench(t, t.TempDir())
 	prepare(t, b, p)
@@ -157,7 +158,8 @@ func TestEachSecond(t *testing.T) {
 	}
 }
 
-// Memory takes O_DIRECT and does as if; it is found out.
+// TestDirectThatIsNot tests that a file system in memory, which accepts O_DIRECT without direct
+// I/O, is detected.
 func TestDirectThatIsNot(t *testing.T) {
 	const shm = "/dev/shm"
 	if s := fact.StorageOf(host.Live(), shm); s.Type != "tmpfs" {
@@ -188,7 +190,7 @@ func TestDirectThatIsNot(t *testing.T) {
 	}
 }
 
-// await waits for a condition.
+// await waits until a condition is true.
 func await(t *testing.T, what string, ask func() bool) {
 	t.Helper()
 	if !root.Eventually(time.Minute, ask) {
@@ -196,7 +198,7 @@ func await(t *testing.T, what string, ask func() bool) {
 	}
 }
 
-// fios are the processes that work on files of this process.
+// fios returns the processes that work on files of this process.
 func fios() (pids []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range names {
@@ -212,7 +214,8 @@ func fios() (pids []int) {
 	return pids
 }
 
-// fio that is killed is an error that says so, and one that is interrupted ends.
+// TestKilledAndInterrupted tests that a killed fio gives an error that says so, and that an
+// interrupted one ends.
 func TestKilledAndInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	b, p := realBench(t, dir)
@@ -244,8 +247,7 @@ func TestKilledAndInterrupted(t *testing.T) {
 	nothing(t, dir)
 }
 
-// inNamespace runs the calling test once more in a process with mounts of its own;
-// true in there.
+// inNamespace runs the calling test again in a process with its own mounts, and returns true there.
 func inNamespace(t *testing.T) bool {
 	const place = "FETTLE_TEST_NAMESPACE"
 	if os.Getenv(place) == t.Name() {
@@ -318,7 +320,8 @@ func TestDiskIsFullOrReadOnly(t *testing.T) {
 	}
 }
 
-// What a file system without nameless files may leave behind goes; nothing else does.
+// TestSweep tests that only files that a file system without unnamed files may leave behind are
+// removed.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	keep := map[string]string{"mine": "", prefix + "full": "data", "other" + prefix + "1": ""}

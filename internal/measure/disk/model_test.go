@@ -35,7 +35,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// A rung that is doubtful has no part in the fit, and is marked in the curve.
+// TestFitDoubtful tests that a doubtful block size is excluded from the fit and marked in the
+// curve.
 func TestFitDoubtful(t *testing.T) {
 	var results []Result
 	for _, b := range blockSizes {

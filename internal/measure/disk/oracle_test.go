@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// byHand are job files as a person would write them who wants to know the same, with
-// fio's defaults where a cell does not need others.
+// byHand are job files for the same measurements as a user would write them, with fio's defaults
+// except where a cell needs other values.
 var byHand = map[string]string{
 	"stream-read":    "rw=read\nbs=1m\niodepth=8\ndirect=1",
 	"stream-write":   "rw=write\nbs=1m\niodepth=8\ndirect=1",
@@ -43,7 +43,7 @@ var byHand = map[string]string{
 	"cached-read":    "rw=read\nbs=4k\npre_read=1",
 }
 
-// turns measures a cell by fettle or by hand, as the arm says.
+// turns measures a cell with fettle or with the job file, depending on the arm.
 type turns struct {
 	bench *Bench
 	place *Place
@@ -80,7 +80,7 @@ func (w *turns) us(ctx context.Context) (float64, error) {
 	return v.Value, err
 }
 
-// used is the CPU time of this process, without that of those it has started.
+// used returns the CPU time of this process, without its child processes.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -152,8 +152,8 @@ func (w *turns) them(ctx context.Context) (float64, error) {
 	return s.Lat.Percentile["99.000000"] / 1e6, err
 }
 
-// against measures a cell turn by turn with a job by hand, by the method of fettle
-// prove, and says whether they differ by more than 5 %.
+// against measures a cell alternately with fettle and with a job file, by the method of fettle
+// prove, and reports whether the results differ by more than 5 %.
 func against(t *testing.T, c Cell, job string) (differ bool, cpu float64) {
 	b, p := realBench(t, t.TempDir())
 	if c.Once {
@@ -181,9 +181,9 @@ func against(t *testing.T, c Cell, job string) (differ bool, cpu float64) {
 	return i != nil && i[0]*i[1] > 0 && math.Min(math.Abs(i[0]), math.Abs(i[1])) > d.Margin, share
 }
 
-// Every cell against a job by hand: with a margin of 5 % it is never faster nor
-// slower, and fettle itself takes less than 1 % of a CPU. A job with other blocks is
-// told apart.
+// TestOracle compares every cell with a job file: with a margin of 5 % it is neither faster nor
+// slower, and fettle itself takes less than 1 % of a CPU. A job with other block sizes is detected
+// as different.
 func TestOracle(t *testing.T) {
 	root.Nightly(t, "takes half an hour")
 	for _, c := range cells() {

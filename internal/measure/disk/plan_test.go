@@ -45,8 +45,8 @@ func TestPlanFillsItsTime(t *testing.T) {
 	}
 }
 
-// Several directories are measured turn by turn, none always first, and no cell
-// always late.
+// TestPlanInterleaves tests that several directories are measured alternately, that none is always
+// first, and that no cell is always last.
 func TestPlanInterleaves(t *testing.T) {
 	p := NewPlan(Quick, 2, 0)
 	steps := p.Steps()
@@ -97,8 +97,8 @@ func TestFileSize(t *testing.T) {
 	}
 }
 
-// Every cell goes over whole blocks: fio rounds a size that is not one up, and reads or
-// writes beyond it (seen with 3.33 and 3.39).
+// TestWholeBlocks tests that the file of every cell is a multiple of its block size: fio rounds
+// other sizes up, and reads or writes beyond them (seen with 3.33 and 3.39).
 func TestWholeBlocks(t *testing.T) {
 	p := place(fact.ClassSSD, "sda")
 	for _, f := range []**os.File{&p.data, &p.log} {

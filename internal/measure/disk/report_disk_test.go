@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestDiskDoubtful: what is doubtful is drawn otherwise, with the word, and has no part in
-// the fit, which is said.
+// TestDiskDoubtful tests that a doubtful figure is drawn differently and labeled, that it is
+// excluded from the fit, and that the page says so.
 func TestDiskDoubtful(t *testing.T) {
 	cell := func(name string, doubts ...DoubtKind) Result {
 		r := Result{Cell: Cell{Name: name, Unit: "MB/s"}, Value: 500}

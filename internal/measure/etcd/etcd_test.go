@@ -18,7 +18,8 @@ import (
 
 var inf = math.Inf(1)
 
-// histogram is one of etcd's, with so many observations in each bucket from 1 ms on.
+// histogram is a histogram of etcd with the given numbers of observations in the buckets from 1 ms
+// on.
 func histogram(counts ...float64) stats.Histogram {
 	h, sum, bound := stats.Histogram{}, 0.0, 0.001
 	for range 14 { // as etcd has them (server/storage/wal/metrics.go)
@@ -98,7 +99,7 @@ func FuzzHistogram(f *testing.F) {
 	})
 }
 
-// member is an etcd that answers as it is told to.
+// member simulates an etcd.
 type member struct {
 	now     time.Time
 	page    Page
@@ -213,8 +214,8 @@ func writer(m *member) *Writer {
 	return &Writer{Prefix: "bench/", Writes: 2000, Value: 100, Clock: m, Call: m.call}
 }
 
-// TestWriting: keys are beneath the prefix, all of them are written, their times are
-// those of the calls, and none is left.
+// TestWriting tests that all keys are written below the prefix, that their times are those of the
+// calls, and that no key remains.
 func TestWriting(t *testing.T) {
 	m := newMember()
 	b := m.bench()
@@ -280,7 +281,7 @@ func TestWritingRefused(t *testing.T) {
 	}
 }
 
-// A member that does not answer is not waited for.
+// TestWritingHangs tests that fettle does not wait for a member that does not answer.
 func TestWritingHangs(t *testing.T) {
 	defer func(d time.Duration) { patience = d }(patience)
 	patience = 10 * time.Millisecond
@@ -291,7 +292,7 @@ func TestWritingHangs(t *testing.T) {
 	}
 }
 
-// Of a bench that is cut off what was seen until then is kept.
+// TestCut tests that an interrupted bench keeps the finished part.
 func TestCut(t *testing.T) {
 	for at, want := range map[int]string{1: "", 3: "interrupted after 2 of 5 parts of its time: too slow: fsync in the window"} {
 		m := newMember()
@@ -318,8 +319,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// After each part of its time what there is by then is handed over, which changes nothing
-// of what comes in the end; where it cannot be kept the bench ends with what it has.
+// TestFinished tests that the result so far is passed on after each part, and does not affect the
+// final result. If it cannot be stored, the bench ends with its result so far.
 func TestFinished(t *testing.T) {
 	watch := func(finished func(*Result) error) (*Result, error) {
 		m := newMember()

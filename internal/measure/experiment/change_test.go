@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestUndoByHand: the line that is told to undo a change does in a shell what fettle would
-// do, all of it in that directory, or nothing without it.
+// TestUndoByHand tests the printed command that undoes a change: in a shell it does the same as
+// fettle, in the right directory, or nothing without that directory.
 func TestUndoByHand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's a place; true")
 	if err := os.Mkdir(dir, 0o755); err != nil {

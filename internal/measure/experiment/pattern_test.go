@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCompile: what is wrong with a pattern is said of the text that was given.
+// TestCompile tests that an error in a pattern refers to the given text.
 func TestCompile(t *testing.T) {
 	for pattern, want := range map[string]string{
 		`(`:                    `(: missing closing ): "(" at character 1`,

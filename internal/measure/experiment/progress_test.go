@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// TestProgressNamesTheLimit: with little noise it is said about how many blocks are ahead; with
-// so much that the allowed blocks do not suffice, that the experiment may stay undecided.
+// TestProgressNamesTheLimit tests the forecast: with little noise it names the approximate number
+// of blocks. If the allowed blocks do not suffice, it says that the experiment may stay undecided.
 func TestProgressNamesTheLimit(t *testing.T) {
 	for spread, limited := range map[float64]bool{0.0001: false, 0.5: true} {
 		d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})

@@ -13,7 +13,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// A cell is the work of an experiment.
+// TestDiskWork tests a cell as the work of an experiment.
 func TestDiskWork(t *testing.T) {
 	h := host.Live()
 	fio := testkitroot.ServerProgram(t, "fio")

@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// measuredMachine is a Satellite whose data is on sdb, and the system on sda.
+// measuredMachine is a Satellite with its data on sdb and the system on sda.
 func measuredMachine(t *testing.T) *host.Host {
 	t.Helper()
 	return machine.Mounted(t, map[string]string{
@@ -30,7 +30,7 @@ func measuredMachine(t *testing.T) *host.Host {
 	})
 }
 
-// satellite answers that the machine is one.
+// satellite reports that the machine is a Satellite.
 func satellite() platform.Source {
 	return platform.Source{Prefix: "satellite", Inputs: []fact.Input{{Name: "satellite.version", Type: fact.Text}}, Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		k := &platform.Known{}
@@ -39,7 +39,7 @@ func satellite() platform.Source {
 	}}
 }
 
-// measure keeps a run of a directory as fettle bench disk does.
+// measure stores a run of a directory as fettle bench disk does.
 func measure(t *testing.T, h *host.Host, dir string, ago time.Duration, read float64, alter func(*evidence.Run, *disk.Evidence)) {
 	t.Helper()
 	e := disk.Evidence{Schema: disk.Schema, Places: []disk.Measured{{
@@ -124,7 +124,7 @@ func TestNewestValid(t *testing.T) {
 	}
 }
 
-// Each file system is asked once, and the age is said.
+// TestPlaces tests that each file system is queried once, and that the age is printed.
 func TestPlaces(t *testing.T) {
 	h := measuredMachine(t)
 	machine.WriteFile(t, h.Name, "var/lib/candlepin/x", "")
@@ -144,7 +144,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A changed record is not evidence, and a copy has only those that are in it.
+// TestRecords tests that a changed record is not evidence, and that a copy contains only its own
+// records.
 func TestRecords(t *testing.T) {
 	h := measuredMachine(t)
 	measure(t, h, "/var/lib/pulp", day, 150, nil)

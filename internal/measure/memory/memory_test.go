@@ -48,8 +48,8 @@ func fresh(t *testing.T) Runner {
 	return Fresh(host.Live().Exec, self, "measure")
 }
 
-// TestVisits: the memory is there in the pages asked for, as the kernel tells it, and
-// its first touch takes as many page faults as there are pages.
+// TestVisits tests that the kernel reports the memory in the requested pages, and that the first
+// touch causes one page fault per page.
 func TestVisits(t *testing.T) {
 	root.Undisturbed(t) // another test may turn transparent huge pages off
 	const size = 64 << 20
@@ -78,7 +78,7 @@ func TestVisits(t *testing.T) {
 	}
 }
 
-// TestBound: memory and thread are bound to the first node, which every machine has.
+// TestBound tests that memory and thread are bound to the first node, which every machine has.
 func TestBound(t *testing.T) {
 	if _, err := os.Stat("/proc/self/numa_maps"); err != nil {
 		root.Missing(t, "this kernel has no NUMA")
@@ -114,7 +114,7 @@ func TestVisitsRefused(t *testing.T) {
 	}
 }
 
-// machine is a tree of the files that a plan is made from.
+// machine is a tree with the files that a plan reads.
 func machine(t *testing.T, files map[string]string) *fact.Facts {
 	dir := t.TempDir()
 	for name, text := range files {
@@ -146,7 +146,7 @@ func plain(availableKiB, thp string) map[string]string {
 	return files
 }
 
-// simulated is a machine in which pages have a known speed, under drift.
+// simulated is a machine whose pages have a known speed, with drift.
 func simulated(r *rand.Rand, speed map[Pages]float64) Runner {
 	n := 0
 	return func(_ context.Context, v Visit) (Sample, error) {
@@ -164,8 +164,8 @@ func simulatedPlan(cells ...Cell) *Plan {
 	return &Plan{Bytes: 1 << 30, Reads: 1000, Rounds: Rounds, Cells: cells, Far: 2}
 }
 
-// TestVerdicts: a known effect is found, on the right side, under drift; none is found
-// if there is none, in more than 5 % of all benches.
+// TestVerdicts tests that a known effect is found, with the right sign, under drift. Without an
+// effect, at most 5 % of all benches find one.
 func TestVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	p := simulatedPlan(Cell{Small, Local}, Cell{THP, Local}, Cell{HugeTLB2M, Local}, Cell{Small, Remote}, Cell{THP, Remote})
@@ -229,8 +229,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestLosses: a cell whose pages do not come, or whose process fails, is left out and
-// the others are measured; where none is left that is an error.
+// TestLosses tests that a cell whose pages are not available, or whose process fails, is left out
+// and the others are measured. If no cell remains, it is an error.
 func TestLosses(t *testing.T) {
 	good := simulated(rand.New(rand.NewPCG(1, 2)), map[Pages]float64{Small: 1, THP: 1, HugeTLB2M: 1})
 	visits := 0
@@ -271,7 +271,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// TestWork: a cell by its name gives one number a call, of this machine.
+// TestWork tests that a cell, selected by name, returns one number per call on this machine.
 func TestWork(t *testing.T) {
 	f := machine(t, plain("1048576", "[always] madvise never"))
 	work, err := Work(f, fresh(t), "4k-random")
@@ -312,7 +312,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Of a bench that is cut off the rounds that are whole are kept, which says so.
+// TestCut tests that an interrupted bench keeps the complete rounds, and that the result says so.
 func TestCut(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -338,8 +338,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// After each whole round what there is by then is handed over, which changes nothing of
-// what comes in the end; where it cannot be kept the run ends with what it has.
+// TestFinished tests that the result so far is passed on after each round, and does not affect the
+// final result. If it cannot be stored, the run ends with its result so far.
 func TestFinished(t *testing.T) {
 	measure := func(finished func(*Result) error) (*Result, error) {
 		p := simulatedPlan(Cell{Small, Local}, Cell{THP, Local})

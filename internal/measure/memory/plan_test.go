@@ -87,8 +87,9 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestNodes: work is done where most memory is free and CPUs are, remote memory is the
-// furthest, and pages are reserved on the node itself in addition to those of others.
+// TestNodes tests that the work runs on the node with CPUs and the most free memory, that remote
+// memory is on the furthest node, and that pages are reserved on the work's own node, in addition to
+// those that others have reserved.
 func TestNodes(t *testing.T) {
 	p, err := Make(machine(t, nodes(plain("33554432", "[always] madvise never"))), Asked{})
 	if err != nil {

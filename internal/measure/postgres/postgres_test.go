@@ -65,8 +65,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestInCache: a database is told to be in memory up to one and a half times what can
-// be cached, and the scale that is named then is out of it.
+// TestInCache tests that a database counts as in memory up to one and a half times the possible
+// cache, and that a database of the recommended scale does not.
 func TestInCache(t *testing.T) {
 	r := room()
 	if text := r.InCache(20 * GiB); !strings.Contains(text, "not disk reads: the database has 20 GiB, of which shared buffers and page cache hold up to 32 GiB; to read from the disk use --scale 3277") {
@@ -80,7 +80,7 @@ func TestInCache(t *testing.T) {
 	}
 }
 
-// What pgbench 15 and 12 print.
+// Output of pgbench 15 and 12.
 const (
 	printed15 = `pgbench (15.8)
 transaction type: <builtin: TPC-B (sort of)>
@@ -140,7 +140,7 @@ func FuzzPrinted(f *testing.F) {
 	})
 }
 
-// server is one that fails where it is told to.
+// server simulates a server with configurable failures.
 type server struct {
 	fail map[string]error // by the beginning of a statement
 	did  []string
@@ -166,7 +166,7 @@ func (s *server) Hold(context.Context, string) (func(), error) {
 	return func() { s.held-- }, s.statement("HOLD")
 }
 
-// program is a pgbench of a known speed: with c clients c*100 transactions a second.
+// program simulates a pgbench of known speed: c*100 transactions a second with c clients.
 type program struct {
 	fail   map[string]error
 	calls  []string
@@ -229,8 +229,8 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// TestUnmarked: what cannot be marked, or held, is dropped at once; what could not be
-// created is not.
+// TestUnmarked tests that a database that cannot be marked or held is dropped at once, and that one
+// that could not be created is not.
 func TestUnmarked(t *testing.T) {
 	for begin, drops := range map[string]bool{"CREATE": false, "COMMENT": true, "HOLD": true} {
 		s := &server{fail: map[string]error{begin: errors.New("refused")}}
@@ -255,7 +255,7 @@ func (h *hanging) Run(ctx context.Context, _ ...string) (string, error) {
 	return "", ctx.Err()
 }
 
-// A pgbench that hangs is not waited for, and no other step is tried.
+// TestHangs tests that fettle does not wait for a hanging pgbench, and tries no further step.
 func TestHangs(t *testing.T) {
 	defer func(d time.Duration) { allowance = d }(allowance)
 	allowance = 10 * time.Millisecond
@@ -288,7 +288,7 @@ func (p *cutting) Run(ctx context.Context, args ...string) (string, error) {
 	return p.program.Run(ctx, args...)
 }
 
-// Of a ladder that is cut off the steps that were finished are kept.
+// TestCut tests that an interrupted run keeps the finished steps.
 func TestCut(t *testing.T) {
 	for at, want := range map[int]string{1: "", 3: "interrupted after 2 of 6 steps: 400 transactions a second with 4 clients", 5: "interrupted after 4 of 6 steps: 1600 transactions a second with 16 clients"} {
 		plan, err := Make(room(), Asked{Clients: []int{1, 4, 16}, Rounds: 2, Step: time.Second, Scale: 3})
@@ -309,8 +309,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// After each step what there is by then is handed over, which changes nothing of what
-// comes in the end; where it cannot be kept the ladder ends with what it has.
+// TestFinished tests that the result so far is passed on after each step, and does not affect the
+// final result. If it cannot be stored, the run ends with its result so far.
 func TestFinished(t *testing.T) {
 	climb := func(finished func(*Result) error) (*Result, error) {
 		plan, err := Make(room(), Asked{Clients: []int{1, 4}, Rounds: 2, Step: time.Second, Scale: 3})

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 )
 
-// TestBenchfmt: what benchstat itself reads of it is tested in test/benchstat.
+// TestBenchfmt tests the written text; test/benchstat tests that benchstat reads it.
 func TestBenchfmt(t *testing.T) {
 	e := Evidence{Work: []string{"sh", "-c", "a/b\nBenchmarkX 1 2 s"}, Design: Design{Metric: Metric{Name: "time", Unit: "s"},
 		Guards: []Guard{{Metric: Metric{Name: "max-memory", Unit: "bytes"}}, {Metric: Metric{Name: "errors"}}}}}

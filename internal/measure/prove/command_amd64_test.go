@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCommandMemory: max-memory is the work's own, however large fettle has become, and
-// that of the largest process that the work has waited for.
+// TestCommandMemory tests that max-memory is the memory of the work, however much fettle uses, and
+// that of the largest process for which the work has waited.
 func TestCommandMemory(t *testing.T) {
 	ballast := make([]byte, 96<<20) // what fettle itself has
 	for i := 0; i < len(ballast); i += 4096 {

@@ -24,8 +24,8 @@ type wallClock struct{}
 
 func (wallClock) Now() time.Time { return time.Now() }
 
-// mark is this process's: what bears a mark is killed by it in the whole machine, and
-// another one may run the same tests.
+// mark is unique to this process: fettle kills all processes of the machine with this mark, and
+// another process may run the same tests.
 var mark = fmt.Sprintf("test-%d", os.Getpid())
 
 func command(script string, metrics ...Printed) *Command {
@@ -81,7 +81,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandWithoutStarter: where there is no starter, what cannot be told is refused.
+// TestCommandWithoutStarter tests that metrics that need the starter are refused without it.
 func TestCommandWithoutStarter(t *testing.T) {
 	ballast := make([]byte, 64<<20)
 	for i := 0; i < len(ballast); i += 4096 {
@@ -111,8 +111,9 @@ func TestCommandWithoutStarter(t *testing.T) {
 	}
 }
 
-// TestCommandEnds: whatever ends a visit ends all that it has started. The end of a visit
-// kills every process that this one has started meanwhile: no such tests run in parallel.
+// TestCommandEnds tests that the end of a visit, for any reason, kills all processes that the visit
+// started. These tests do not run in parallel, because the end of a visit kills every process
+// started in the meantime.
 func TestCommandEnds(t *testing.T) {
 	dir := t.TempDir()
 	child := filepath.Join(dir, "child")
@@ -121,8 +122,8 @@ func TestCommandEnds(t *testing.T) {
 	}
 }
 
-// timesOut runs work with longer and longer timeouts until it has written a file before
-// it was ended, and returns the text of the file.
+// timesOut runs work with increasing timeouts until the work has written a file before it was
+// killed, and returns the content of the file.
 func timesOut(t *testing.T, c *Command, file string) string {
 	t.Helper()
 	for c.Timeout = 50 * time.Millisecond; ; c.Timeout *= 2 {
@@ -215,7 +216,7 @@ func TestCommandsAsChange(t *testing.T) {
 	}
 }
 
-// The machine's counters are there, and none goes backwards.
+// TestCounters tests that the machine's counters exist and do not decrease.
 func TestCounters(t *testing.T) {
 	m := &Machine{Host: host.Live()}
 	if err := m.Begin(); err != nil {
@@ -270,8 +271,8 @@ func emptyHost(t *testing.T) *host.Host {
 	return h
 }
 
-// TestCommandEndsAll: what the work starts ends with it, also in a session of its own and
-// without its environment.
+// TestCommandEndsAll tests that all processes of the work are killed, also those in their own
+// session and without its environment.
 func TestCommandEndsAll(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	c := &Command{Args: []string{"sh", "-c", "setsid env -i sh -c 'echo $$ >" + file + "; exec sleep 1000' </dev/null >/dev/null 2>&1 & sleep 1000"}, Clock: wallClock{}, Mark: mark}
@@ -281,8 +282,8 @@ func TestCommandEndsAll(t *testing.T) {
 	}
 }
 
-// TestCommandEnergy: the energy of a run, from a counter that the command moves past its highest
-// value; and a counter that does not advance, which is an error and not 0 J.
+// TestCommandEnergy tests the energy of a run from a counter that overflows during the command. It
+// also tests that a counter that does not advance is an error, not 0 J.
 func TestCommandEnergy(t *testing.T) {
 	const zone = "/sys/class/powercap/intel-rapl:0/"
 	h := testkitmachine.Mounted(t, map[string]string{zone + "name": "package-0\n", zone + "energy_uj": "9000000\n", zone + "max_energy_range_uj": "10000000\n"})

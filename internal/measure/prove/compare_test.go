@@ -69,9 +69,9 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestClaim: what the interval says holds where nothing but the scatter within the runs
-// is at work, and does not where the machine is another one each time, by as much as
-// its repeats scatter. That is what the caution is about.
+// TestClaim tests the claim of the interval: it is right if only the scatter within the runs
+// varies. It is wrong if the machine differs each time by as much as its repeats scatter, which is
+// the reason for the caution.
 func TestClaim(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	wrong := func(between float64) float64 {
@@ -101,7 +101,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// experiment is one with a true effect, as a logarithm, of a machine with 1 % noise.
+// experiment is an experiment with a true effect, given as a logarithm, on a machine with 1 %
+// noise.
 func experiment(t *testing.T, r *rand.Rand, effect float64) *evidence.Run {
 	t.Helper()
 	d := Defaults(Metric{Name: "time", Unit: "s"})
@@ -127,8 +128,8 @@ func experiment(t *testing.T, r *rand.Rand, effect float64) *evidence.Run {
 	return &evidence.Run{ID: "34", Kind: "prove", Body: body, Machine: evidence.Machine{Hardware: "0123"}}
 }
 
-// TestEffects: the interval of the difference of two effects holds it, whatever the
-// machine's speed was at either time.
+// TestEffects tests that the interval of the difference of two effects contains it, whatever the
+// machine's speed was each time.
 func TestEffects(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	missed, found := 0, 0
@@ -159,8 +160,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestNothing: where a side is 0, or next to it, there is no ratio, and no infinity that
-// JSON could not hold.
+// TestNothing tests that there is no ratio if a side is 0 or almost 0, and no infinity, which JSON
+// cannot represent.
 func TestNothing(t *testing.T) {
 	a := bench(t, 1, evidence.Series{Name: "zero", Unit: "ms", Samples: []float64{5, 6}}, evidence.Series{Name: "next", Unit: "ms", Samples: []float64{1e-300, 1e-300}},
 		evidence.Series{Name: "wild", Unit: "ms", Samples: []float64{1e-300, 1}})
@@ -194,7 +195,7 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestCut: that a run is not whole is something that differs.
+// TestCut tests that an incomplete run is listed as a difference.
 func TestCut(t *testing.T) {
 	a, b := bench(t, 1, evidence.Series{Name: "x", Samples: []float64{1, 2}}), bench(t, 2, evidence.Series{Name: "x", Samples: []float64{1, 2, 3}})
 	a.Body = append([]byte(`{"cut":{"finished":25,"planned":60,"of":"measurements"},`), a.Body[1:]...)

@@ -6,8 +6,8 @@ import "fettle.dev/fettle/internal/stats"
 // arrival rate of work. It explains part of a block's difference, which is removed.
 //
 // The slope is learned only from earlier blocks, and within them from pairs of visits of the same
-// arm, which do not differ in the change. So the coin of this block turns the sign of both
-// differences or of neither. The remainder is as symmetric about the effect as the difference was:
+// arm, which do not differ in the change. So the random order of this block reverses the sign of
+// both differences or of neither. The remainder is as symmetric about the effect as the difference was:
 // the interval stays valid for any slope.
 type covariate struct {
 	track

@@ -55,9 +55,9 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestCutOff: an experiment that is interrupted at any visit leaves the machine
-// without the change, and goes on later from its record, also when it is cut off
-// again, as if the block that was cut had not been begun.
+// TestCutOff tests that an experiment that is interrupted at any visit leaves the machine without
+// the change. It continues later from its record, also after another interruption, as if the
+// interrupted block had not begun.
 func TestCutOff(t *testing.T) {
 	for at := 1; ; at++ {
 		m := quiet()
@@ -165,8 +165,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestRecordFails: what cannot be recorded is not evidence; the experiment ends and
-// the machine is restored.
+// TestRecordFails tests that an experiment ends and restores the machine if a visit cannot be
+// recorded.
 func TestRecordFails(t *testing.T) {
 	m := quiet()
 	e := m.experiment(design(), nil)
@@ -182,7 +182,7 @@ func TestRecordFails(t *testing.T) {
 	}
 }
 
-// TestForeignRecord: a record of another design is not taken.
+// TestForeignRecord tests that a record of another design is rejected.
 func TestForeignRecord(t *testing.T) {
 	m := quiet()
 	var record []Visit
@@ -196,7 +196,7 @@ func TestForeignRecord(t *testing.T) {
 	}
 }
 
-// TestWashout: the wash-out grows in the placebo until the last visit dropped is like
+// TestWashout tests that the warm-up grows in the placebo until the last dropped visit is like
 // those that count.
 func TestWashout(t *testing.T) {
 	for _, x := range []struct {
@@ -220,9 +220,8 @@ func TestWashout(t *testing.T) {
 	}
 }
 
-// TestCostOfTheSwitch: a first run that is slower after the change was applied, which
-// a placebo cannot show, is not taken for an effect where it is dropped; where nothing
-// is dropped it is.
+// TestCostOfTheSwitch tests a slower first run after the change, which a placebo cannot show: it
+// does not count as an effect if it is dropped, but does if nothing is dropped.
 func TestCostOfTheSwitch(t *testing.T) {
 	for washout, want := range map[int]Word{0: Worse, 1: NoEffect} {
 		m, d := quiet(), design()
@@ -261,7 +260,7 @@ func TestOrderIsACoin(t *testing.T) {
 	}
 }
 
-// TestLooks: the last look is the verdict, and each is that of its blocks.
+// TestLooks tests that each look is the verdict on its blocks, and the last look the final verdict.
 func TestLooks(t *testing.T) {
 	var record []Visit
 	c, _, err := quiet().experiment(design(), &record).Run(t.Context(), nil)
@@ -284,8 +283,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// A metric in coarse steps is mostly equal: that is no reason to take a difference of
-// rounding for an effect, nor to lose one that is there.
+// TestCoarseSteps tests a metric in coarse steps, whose values are mostly equal: a rounding
+// difference is not an effect, and a real effect is found.
 func TestCoarseSteps(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -311,8 +310,8 @@ func TestCoarseSteps(t *testing.T) {
 	}
 }
 
-// Where most runs are alike and a few with the change take four times as long, that is
-// not "no effect".
+// TestTailIsNotNothing tests that the verdict is not "no effect" if most runs are alike and a few
+// with the change take four times as long.
 func TestTailIsNotNothing(t *testing.T) {
 	none := 0
 	for seed := range uint64(60) {

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// methods are the digests of what each method says of the same samples.
+// methods are the digests of each method's texts for the same samples.
 var methods = map[int]string{
 	2: "9b4ac6617591b78c81b8631717df29022c872d2f086e57f941a6dbab7a5aaeef",
 }
 
-// TestMethod: whoever makes another verdict of the same samples, or words it otherwise,
-// raises Method: records say by which one they were judged. Only on amd64: other
-// processors round a product and a sum at once.
+// TestMethod tests that every change of the verdict or its text for the same samples increases
+// Method, because records name the method that judged them. It runs only on amd64, because other
+// processors round a product and a sum together.
 func TestMethod(t *testing.T) {
 	said := sha256.New()
 	for i, effect := range []float64{0, 0.01, 0.03, -0.05, 0.3, 0} {

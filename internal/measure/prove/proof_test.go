@@ -10,15 +10,15 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// onTerminal is what a report prints for a terminal.
+// onTerminal returns a report as printed on a terminal.
 func onTerminal(print func(*ui.Screen)) string {
 	var out bytes.Buffer
 	print(&ui.Screen{Out: &out, Err: &out, Format: ui.Table})
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-// TestProofUnfinished: of an experiment that has no block yet nothing is told as a number
-// that is not known, and its placebo as far as it is.
+// TestProofUnfinished tests an experiment without a complete block: unknown numbers are not
+// printed, and the placebo is shown as far as it is complete.
 func TestProofUnfinished(t *testing.T) {
 	e := &Evidence{Design: Defaults(Metric{Name: "time", Unit: "s"}), Ending: EndedFailed, Error: "the work failed: exit status 3\nno such table", Work: []string{"make"}}
 	e.Text = "cannot tell yet: no block is complete"
@@ -37,7 +37,7 @@ func TestProofUnfinished(t *testing.T) {
 	}
 }
 
-// TestComparedNumbers: nothing is 0 with a sign, and a large effect has no exponent.
+// TestComparedNumbers tests that 0 has no sign, and that a large effect has no exponent.
 func TestComparedNumbers(t *testing.T) {
 	zero, large := math.Copysign(0, -1), 1.534
 	negative := -1e-17

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// noise makes the logarithm of the time of one visit after the other, without any
-// change: the models are those by which the method was chosen.
+// noise generates the logarithms of the times of consecutive visits without a change. The method
+// was chosen with these models.
 type noise func(r *rand.Rand) func(visit int) float64
 
 const sigma = 0.02 // of a run, where a model does not say more
@@ -101,8 +101,8 @@ func spike(r *rand.Rand) float64 {
 	return 0
 }
 
-// machine is a machine with one switch, on which the work takes longer by a logarithm
-// while it is on. Its clock is its own.
+// machine is a machine with one switch. While the switch is on, the work takes longer by a given
+// logarithm. The machine has its own clock.
 type machine struct {
 	noise  func(visit int) float64
 	effect float64
@@ -165,7 +165,7 @@ func (m *machine) Visit(context.Context, Step) (Measurement, error) {
 	return Measurement{Values: v}, nil
 }
 
-// experiment is an experiment on m that keeps its record in memory.
+// experiment is an experiment on m that stores its record in memory.
 func (m *machine) experiment(d Design, record *[]Visit) *Experiment {
 	return &Experiment{Design: d, Change: m, Workload: m, Clock: m, Record: func(v Visit) error {
 		if record != nil {
@@ -175,9 +175,8 @@ func (m *machine) experiment(d Design, record *[]Visit) *Experiment {
 	}}
 }
 
-// simulate makes an experiment in which the change makes the work longer by a
-// logarithm of effect, and says how it ended, and whether the effect was outside of
-// the interval at any look.
+// simulate runs an experiment whose change makes the work longer by the logarithm effect. It
+// returns the result, and whether the interval excluded the effect at any look.
 func simulate(t *testing.T, d Design, n noise, effect float64) (v Verdict, visits int, missed bool) {
 	m := &machine{noise: n(rand.New(rand.NewPCG(d.Seed, 99))), effect: effect}
 	e := m.experiment(d, nil)
@@ -194,7 +193,7 @@ func simulate(t *testing.T, d Design, n noise, effect float64) (v Verdict, visit
 	return c.Verdict(), m.visits, missed
 }
 
-// tally is how the experiments of one kind ended.
+// tally counts the results of several experiments.
 type tally struct {
 	words  map[Word]int
 	missed int
@@ -209,7 +208,7 @@ func (y tally) String() string {
 		y.share(Better), y.share(Worse), y.share(NoEffect), y.share(CannotTell), 100*float64(y.missed)/float64(y.n), stats.Median(y.visits))
 }
 
-// many makes n experiments with seeds that do not change from run to run of the test.
+// many runs n experiments with the same seeds in each run of the test.
 func many(t *testing.T, d Design, model noise, effect float64, n int) tally {
 	t.Helper()
 	y := tally{words: map[Word]int{}, n: n}
@@ -237,7 +236,7 @@ func many(t *testing.T, d Design, model noise, effect float64, n int) tally {
 
 var experiments = flag.Int("experiments", 2000, "simulated experiments of each kind")
 
-// count is fewer in the short tests, which then only see what is badly wrong.
+// count returns a smaller number for -short, with which the tests detect only large errors.
 func count() int {
 	if testing.Short() {
 		return 200
@@ -245,8 +244,8 @@ func count() int {
 	return *experiments
 }
 
-// TestFalseAlarms: without an effect at most one experiment in twenty finds one, and
-// the interval is wrong at any look at most as often, under every model of noise.
+// TestFalseAlarms tests that without an effect at most one experiment in twenty finds one, and that
+// the interval is wrong at any look at most as often, under every noise model.
 func TestFalseAlarms(t *testing.T) {
 	for _, m := range models {
 		y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m.noise, 0, count())
@@ -264,8 +263,8 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestPower: an effect that is there is found, with the right sign, and the answer
-// keeps to the margin. The shares asked for are a little below those that were seen.
+// TestPower tests that an effect is found with the right sign, and that the answer respects the
+// margin. The required shares are slightly below the observed ones.
 func TestPower(t *testing.T) {
 	for _, x := range []struct {
 		model   string
@@ -305,9 +304,9 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// TestRunsNotRequests: where the requests of one run are alike, the run is what
-// counts. Comparing all requests as if each were a sample finds an effect in more
-// than half of all experiments without one; the blocks do not.
+// TestRunsNotRequests tests that runs count, not requests, if the requests of one run are alike.
+// Comparing all requests as independent samples finds an effect in more than half of all
+// experiments without one; the blocks do not.
 func TestRunsNotRequests(t *testing.T) {
 	const requests, share = 50, 0.8 // the share of the variance that lies between runs
 	one := func(r *rand.Rand) []float64 {
@@ -353,8 +352,8 @@ func welch(a, b []float64) float64 {
 	return (stats.Mean(a) - stats.Mean(b)) / math.Sqrt(va*va/float64(len(a))+vb*vb/float64(len(b)))
 }
 
-// TestTheUsualWay: all runs without the change, then all with it, compared by
-// Welch's t at 5 %: what the manual says of it.
+// TestTheUsualWay tests the usual method, which the manual describes: all runs without the change,
+// then all with it, compared by Welch's t-test at 5 %.
 func TestTheUsualWay(t *testing.T) {
 	wrong := map[string]float64{}
 	for _, m := range models {

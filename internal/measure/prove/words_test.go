@@ -21,7 +21,7 @@ func TestGuardedText(t *testing.T) {
 	}
 }
 
-// course is an experiment on a machine where each run takes what take says.
+// course is an experiment on a machine on which each run takes the time that take returns.
 func course(t *testing.T, take func(s Step, visit int) float64) *Evidence {
 	t.Helper()
 	c := Begin(Defaults(Metric{Name: "time", Unit: "s"}))
@@ -39,8 +39,8 @@ func course(t *testing.T, take func(s Step, visit int) float64) *Evidence {
 	}
 }
 
-// TestEarlyStop: that its estimate tends to be too large is said of an effect, and not
-// if there is none.
+// TestEarlyStop tests that an effect after an early stop has the remark that its estimate tends to
+// be too large, and that other verdicts do not.
 func TestEarlyStop(t *testing.T) {
 	for word, effect := range map[Word]float64{Better: 0.9, Worse: 1.1, NoEffect: 1} {
 		e := course(t, func(s Step, visit int) float64 {
@@ -57,8 +57,8 @@ func TestEarlyStop(t *testing.T) {
 	}
 }
 
-// TestNothingVaries: runs that all take the same have no autocorrelation, also where the
-// difference of the sides has left something of rounding in them.
+// TestNothingVaries tests that equal runs have no autocorrelation, even with a rounding error in
+// the difference of the sides.
 func TestNothingVaries(t *testing.T) {
 	for _, effect := range []float64{1, 0.9, 1.1} {
 		e := course(t, func(s Step, _ int) float64 {

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 )
 
-// diskRun is the record of a bench of two directories: a sound one, and one whose page
-// cache answered. A bad one has words that break out wherever a record has words.
+// diskRun is the record of a bench of two directories: a sound one, and one measured through the
+// page cache. A hostile one has HTML in all of its texts.
 func diskRun(t testing.TB, bad bool) *evidence.Run {
 	t.Helper()
 	share := 0.07
@@ -66,7 +66,7 @@ func diskRun(t testing.TB, bad bool) *evidence.Run {
 	return sealed(t, r, e)
 }
 
-// TestDisk: the page has what the terminal has: the verdicts, whether each figure is
+// TestDisk tests that the page shows the same as the terminal: the verdicts, whether each figure is
 // steady, the doubts with their reasons, and the reference devices with their notes.
 func TestDisk(t *testing.T) {
 	read := words(t, write(t, diskRun(t, false)))
@@ -93,7 +93,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// TestNotes: what another bench has not measured, or measured instead, is on its page.
+// TestNotes tests that the page of another bench shows what it did not measure, or measured
+// instead.
 func TestNotes(t *testing.T) {
 	for kind, c := range map[string]struct {
 		body any

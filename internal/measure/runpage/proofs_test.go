@@ -40,7 +40,7 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 				wrong = append(wrong, record+" is the record of a run that has not ended")
 			}
 			list += fmt.Sprintf("| [%s](%s.html) ([record](%s.json)) | %s | `%s` | %d × %s, kernel %s |\n", name, name, name, cell.Replace(r.Verdict), cell.Replace(r.Command), r.Machine.CPUs, cell.Replace(r.Machine.CPU), cell.Replace(r.Machine.Kernel))
-			// Records are kept: a newer fettle has to come to the same words.
+			// Records are kept: a newer fettle must give the same texts.
 			var e prove.Evidence
 			if err := json.Unmarshal(r.Body, &e); err != nil || r.Kind != "prove" {
 				continue

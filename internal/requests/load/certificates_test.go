@@ -27,7 +27,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// pair is a certificate with its key, of an authority or its own.
+// pair is a certificate with its key, signed by an authority or by itself.
 type pair struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -58,7 +58,7 @@ func issue(t *testing.T, name string, by *pair) *pair {
 	return &pair{c, key}
 }
 
-// write puts the certificate and the key into files.
+// write writes the certificate and the key to files.
 func (p *pair) write(t *testing.T, cert, key string) {
 	t.Helper()
 	private, err := x509.MarshalPKCS8PrivateKey(p.key)
@@ -78,7 +78,7 @@ func (p *pair) write(t *testing.T, cert, key string) {
 	}
 }
 
-// secured is a server that wants a certificate of its authority.
+// secured is a server that requires a certificate of its authority.
 func secured(t *testing.T, h2 bool) (url, dir string, authority *pair) {
 	t.Helper()
 	authority = issue(t, "authority", nil)
@@ -100,8 +100,8 @@ func secured(t *testing.T, h2 bool) (url, dir string, authority *pair) {
 	return server.URL, dir, authority
 }
 
-// TestCertificates: a server that wants a client's certificate is loaded with one from PEM,
-// from PKCS#12 as OpenSSL writes it, and from the ssldir of a Puppet agent.
+// TestCertificates tests a server that requires a client certificate, with one from PEM, from
+// PKCS#12 as OpenSSL writes it, and from the ssldir of a Puppet agent.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	url, dir, _ := secured(t, false)
@@ -193,7 +193,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestLegacyContainer: what OpenSSL 1 and Java wrote is read as well.
+// TestLegacyContainer tests files written by OpenSSL 1 and Java.
 func TestLegacyContainer(t *testing.T) {
 	authority := issue(t, "authority", nil)
 	own := issue(t, "agent1", authority)
@@ -209,7 +209,7 @@ func TestLegacyContainer(t *testing.T) {
 	}
 }
 
-// TestResumption: with a connection for each request nearly all sessions are taken up, or
+// TestResumption tests that with one connection per request nearly all TLS sessions are resumed, or
 // none.
 func TestResumption(t *testing.T) {
 	t.Parallel()

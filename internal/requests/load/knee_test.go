@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// server holds up to a rate; its noise is handed in.
+// server holds up to a rate, with configurable noise.
 type server struct {
 	holds  func(rate float64) bool
 	able   float64 // what the generator can do
@@ -70,8 +70,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBusyGenerator: where the generator is at its limit now and then, what the server has
-// failed by itself is no less failed.
+// TestBusyGenerator tests a generator that is sometimes at its limit: stages that the server itself
+// failed still count as failed.
 func TestBusyGenerator(t *testing.T) {
 	n := 0
 	s := search{Lowest: 10, Highest: 1e6, Stage: func(rate float64, _ Purpose) (Verdict, error) {
@@ -88,8 +88,8 @@ func TestBusyGenerator(t *testing.T) {
 	}
 }
 
-// TestEveryKnee: without noise the answer is always within the precision, and the search
-// short.
+// TestEveryKnee tests that without noise the answer is always within the precision, and that the
+// search is short.
 func TestEveryKnee(t *testing.T) {
 	for i := range 2000 {
 		knee := 10 * math.Pow(1.005, float64(i))
@@ -106,8 +106,8 @@ func TestEveryKnee(t *testing.T) {
 	}
 }
 
-// TestNoise counts false answers of a server whose stages hold by chance near the knee, and
-// fail by chance anywhere. A false one is more than a tenth below the knee, or above it by
+// TestNoise counts false answers for a server whose stages hold by chance near the knee, and fail
+// by chance anywhere. An answer is false if it is more than a tenth below the knee, or above it by
 // more than the noise.
 func TestNoise(t *testing.T) {
 	const searches = 4000

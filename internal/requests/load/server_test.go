@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
-// loaded loads a server and wants a result.
+// loaded loads a server and requires a result.
 func loaded(ctx context.Context, t *testing.T, p Plan, common engine.Common, urls ...string) *Result {
 	t.Helper()
 	r, err := prepared(ctx, t, p, common, urls...)
@@ -54,8 +54,8 @@ func perSecondFor(n float64, length time.Duration) Plan {
 	return Plan{For: length, Stages: []engine.Stage{{From: n, To: n, For: length}}}
 }
 
-// TestKnownServiceTimes: of a server that notes what each request took, the percentiles of
-// the service time are not below its own. A busy machine only adds to them.
+// TestKnownServiceTimes compares the percentiles of the service time with the times that the server
+// records for its requests: they are not lower. A busy machine can only increase them.
 func TestKnownServiceTimes(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -91,8 +91,8 @@ func TestKnownServiceTimes(t *testing.T) {
 	}
 }
 
-// TestInjectedStall: the server stands still for half a second; a rate shows it in the 90th
-// percentile, the service time over one connection does not.
+// TestInjectedStall tests a server that stalls for half a second: at a fixed rate the 90th
+// percentile shows the stall, the service time over one connection does not.
 func TestInjectedStall(t *testing.T) {
 	t.Parallel()
 	const stall = 500 * time.Millisecond
@@ -118,7 +118,7 @@ func TestInjectedStall(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was measured until then is whole.
+// TestInterrupted tests that an interrupted load keeps its complete measurements.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +140,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestHostileServer: a server that says nonsense is counted as one, by kind.
+// TestHostileServer tests that invalid answers of a server are counted by kind.
 func TestHostileServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,7 +175,8 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// TestHTTP2: streams share connections; a server without HTTP/2 is refused before.
+// TestHTTP2 tests that streams share connections, and that a server without HTTP/2 is refused
+// before the load.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	url, dir, _ := secured(t, true)
@@ -200,8 +201,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestHTTP2OfOlderServer: without TLS a server that speaks HTTP/1 alone is found out by its
-// first answer, and that is what is said.
+// TestHTTP2OfOlderServer tests that without TLS a server with only HTTP/1 is detected by its first
+// answer, and that the error says so.
 func TestHTTP2OfOlderServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -214,7 +215,8 @@ func TestHTTP2OfOlderServer(t *testing.T) {
 	}
 }
 
-// TestConnectTo: the URL names the server that is meant, and the connection goes elsewhere.
+// TestConnectTo tests that the connection goes to --connect-to, while the URL names the intended
+// server.
 func TestConnectTo(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// noisy gives n latencies around what level says of each second, some percent off.
+// noisy returns n latencies around the level of each second, with some percent of noise.
 func noisy(seed uint64, n int, percent float64, level func(i int) float64) []float64 {
 	r := rand.New(rand.NewPCG(seed, 3))
 	x := make([]float64, n)
@@ -16,7 +16,8 @@ func noisy(seed uint64, n int, percent float64, level func(i int) float64) []flo
 	return x
 }
 
-// TestSettle: a warm-up is found and cut away, noise and stalls are not, wherever they are.
+// TestSettle tests that a warm-up is detected and excluded, and that noise and stalls are not, at
+// any position.
 func TestSettle(t *testing.T) {
 	flat := func(int) float64 { return 0.01 }
 	stall := func(from, to int) func(int) float64 {

@@ -17,9 +17,9 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// TestCompareHoldsItsError: logs whose requests are slow together, minutes long, and of
-// which nothing changed: the interval misses 1 in at most 7 % (5 are said, of a normal
-// distribution), and as samples of requests in more than half.
+// TestCompareHoldsItsError tests unchanged logs whose requests are slow together for minutes: the
+// interval excludes 1 in at most 7 % of all cases (nominally 5 %, for a normal distribution). With
+// requests as samples it does in more than half.
 func TestCompareHoldsItsError(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	const times = 600
@@ -61,8 +61,8 @@ func TestCompareHoldsItsError(t *testing.T) {
 	}
 }
 
-// TestCompare: catalogs take a fifth longer, files are asked for half as often, and
-// reports are new.
+// TestCompare tests logs in which catalogs take a fifth longer, files are requested half as often,
+// and reports are new.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, seed uint64, catalog float64, files int) string {

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// written is one request, to be written as each server would.
+// written is one request, which each server writes in its own format.
 type written struct {
 	at           time.Time
 	path, client string
@@ -23,8 +23,8 @@ type written struct {
 	id           string
 }
 
-// writers are how servers write a request, what groups it here, and what awk takes for
-// the group and for the duration in microseconds.
+// writers are the formats of servers, each with its grouping here, and the group and the duration
+// in microseconds that awk calculates.
 var writers = []struct {
 	name, detected string
 	line           func(w written) string
@@ -67,8 +67,8 @@ var writers = []struct {
 
 func clfTime(w written) string { return w.at.Format("02/Jan/2006:15:04:05 -0700") }
 
-// TestExact: counts, sums and extremes of each group of a log of every format are those
-// that awk finds, which reads the lines in its own way.
+// TestExact compares counts, sums and extremes of each group, for logs of every format, with those
+// of awk, which parses the lines independently.
 func TestExact(t *testing.T) {
 	awk, err := exec.LookPath("awk")
 	if err != nil {
@@ -123,8 +123,8 @@ END { for (k in n) printf "%s %d %.0f %.0f %.0f\n", k, n[k], s[k], least[k], mos
 	}
 }
 
-// TestZeros: a log that was cut under a server which goes on writing begins with zeros;
-// they are skipped, and of a line with one of its own no group is made.
+// TestZeros tests a log that was truncated while its server keeps writing: the zero bytes at its
+// beginning are skipped, and a line with zero bytes creates no group.
 func TestZeros(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	line := "::1 - - [18/Mar/2012:04:02:25 +0000] \"GET /%s HTTP/1.1\" 200 5 \"-\" \"-\" 17\n"

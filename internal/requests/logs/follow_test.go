@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// TestFollow: what comes after the beginning, and only that, through half lines, rotation
-// and a log that is not there for a moment.
+// TestFollow tests that exactly the lines appended after the start are read, through partial lines,
+// rotation, and a short absence of the log.
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	line := func(n int) string {
@@ -82,8 +82,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowDirectory: of a directory what comes is read once, through rotation, also where
-// its logs have old parts next to them; what is compressed is left out.
+// TestFollowDirectory tests that lines in a directory are read once, through rotation, also if
+// older parts exist, and that compressed files are left out.
 func TestFollowDirectory(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// TestFollowCopyTruncate: logrotate copies a log and truncates it, and its server writes on at
-// the offset where it was: all that comes is read, whatever stands before it.
+// TestFollowCopyTruncate tests logrotate's copytruncate: the server continues at its old offset,
+// and all new lines are read, whatever precedes them.
 func TestFollowCopyTruncate(t *testing.T) {
 	for _, length := range []int{40, 400, 40_000} { // requests before
 		path := filepath.Join(t.TempDir(), "access.log")

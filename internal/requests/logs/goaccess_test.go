@@ -15,7 +15,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// panel is one of GoAccess' JSON output.
+// panel is a panel in GoAccess's JSON output.
 type panel struct {
 	Data []struct {
 		Data   string `json:"data"`
@@ -36,8 +36,8 @@ type panel struct {
 	} `json:"data"`
 }
 
-// TestGoAccess: totals are those of the real GoAccess, which reads the log in its own way:
-// requests by status and by method, bytes, and each path's requests and time.
+// TestGoAccess compares the totals with the real GoAccess, which parses the log independently:
+// requests by status and by method, bytes, and the requests and time of each path.
 func TestGoAccess(t *testing.T) {
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(3, 9))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// naive is what a table should know, from all the requests themselves.
+// naive calculates the expected content of a table from all requests.
 type naive map[string][]int64
 
 func (n naive) check(t *testing.T, table *Table) {
@@ -64,8 +64,8 @@ func (n naive) check(t *testing.T, table *Table) {
 	}
 }
 
-// requests are of a log: a few large groups and many small ones, durations over nine
-// powers of ten.
+// requests generates the requests of a log: a few large groups and many small ones, with durations
+// over nine powers of ten.
 func requests(r *rand.Rand, n int, f func(key string, took int64)) {
 	for range n {
 		key := fmt.Sprint(int(math.Exp(r.Float64() * 9)))
@@ -114,7 +114,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestHash: texts that are alike have hashes that are not, in each of the two numbers.
+// TestHash tests that similar texts have different hashes, in both numbers.
 func TestHash(t *testing.T) {
 	// fettle draws these numbers; one draw in a hundred leaves a bit 4 % from half.
 	defer func(s [4]uint64, l [17]uint64) { secrets, lengths = s, l }(secrets, lengths)
@@ -163,7 +163,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestLongKeys: long keys are no way to more memory than the bound.
+// TestLongKeys tests that long keys cannot exceed the memory limit.
 func TestLongKeys(t *testing.T) {
 	table := New(false, 1e6)
 	key := bytes.Repeat([]byte("x"), keyPage-100)
@@ -176,7 +176,7 @@ func TestLongKeys(t *testing.T) {
 	}
 }
 
-// TestLimit: what comes beyond the most groups is added up, and nothing is lost.
+// TestLimit tests that requests above the maximum number of groups are added up, and none is lost.
 func TestLimit(t *testing.T) {
 	table := New(true, 10)
 	for i := range 1000 {
@@ -197,7 +197,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestParts: keys of several parts, of which no two are the same.
+// TestGroupParts tests keys with several parts, which are all different.
 func TestGroupParts(t *testing.T) {
 	seen := map[Key]string{}
 	for _, text := range []string{"a\x00b", "ab\x00", "\x00ab", "b\x00a", "a\x00b\x00", "a\x00\x00b", "\x00a\x00b", "ab", "a", "", "\x00", "\x00\x00"} {
@@ -213,7 +213,7 @@ func TestGroupParts(t *testing.T) {
 	}
 }
 
-// TestBuckets: the middle of a bucket is as near as it is said.
+// TestBuckets tests that the middle of a bucket is within the documented error.
 func TestBuckets(t *testing.T) {
 	last := -1
 	for v := uint64(0); v < 1<<52; v += 1 + v/1000 {
@@ -231,7 +231,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestEncode: what is written is read again exactly, and what is damaged is refused.
+// TestEncode tests that a written table is read again exactly, and that a damaged one is refused.
 func TestEncode(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	for _, percentiles := range []bool{true, false} {

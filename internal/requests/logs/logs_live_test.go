@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLogsLive: whatever the logs say, it is no more than the terminal's lines, with the
-// head of each grouping that there is room for.
+// TestLogsLive tests that the output never exceeds the terminal's lines, for any logs, and shows
+// the first rows of each grouping that fits.
 func TestLogsLive(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)

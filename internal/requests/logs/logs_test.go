@@ -22,8 +22,8 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// writeLog writes a log of so many requests of Puppet's agents, with lines that are not requests
-// here and there.
+// writeLog writes a log with a number of requests by Puppet agents, and some lines that are not
+// requests.
 func writeLog(t *testing.T, path string, seed uint64, n int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -89,7 +89,7 @@ func readLogs(t *testing.T, o Options, paths ...string) *Result {
 	return r
 }
 
-// asJSON is the whole report, but for the logs' paths.
+// asJSON returns the whole report without the logs' paths.
 func asJSON(t *testing.T, r *Result) string {
 	t.Helper()
 	report := r.Report("total", 0)
@@ -106,8 +106,8 @@ func asJSON(t *testing.T, r *Result) string {
 
 var byAll = [][]string{{"environment"}, {"requestor"}, {"method", "indirector"}, {"resource"}}
 
-// TestWorkersAndParts: however many read, and in however many parts that are saved and
-// merged: the same report, to the last figure.
+// TestWorkersAndParts tests that the report is identical for any number of workers, and for any
+// number of saved and merged parts.
 func TestWorkersAndParts(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
@@ -157,8 +157,8 @@ func TestWorkersAndParts(t *testing.T) {
 	}
 }
 
-// TestExamplesOfUnreadLines: the examples are the first by path and line, whichever log is read
-// first, which is chance with several workers.
+// TestExamplesOfUnreadLines tests that the examples are the first ones by path and line, although
+// several workers read the logs in random order.
 func TestExamplesOfUnreadLines(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
@@ -177,8 +177,7 @@ func TestExamplesOfUnreadLines(t *testing.T) {
 	}
 }
 
-// TestTimeline: how many were at work, against every request laid on an axis of
-// milliseconds.
+// TestTimeline compares the requests in progress with a calculation in milliseconds.
 func TestTimeline(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	const length = 200_000 // ms
@@ -227,8 +226,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestMeanIsBelowMost: requests that take longer than their log goes on are at work after it,
-// which is in no mean: there are never more on average than at a time.
+// TestMeanIsBelowMost tests requests that last longer than their log: the time after the log is in
+// no mean, so the mean never exceeds the maximum.
 func TestMeanIsBelowMost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	for name, took := range map[string]int{"quick": 1_000, "as long as the log": 60_000_000, "days": 4e11} {
@@ -250,7 +249,7 @@ func TestMeanIsBelowMost(t *testing.T) {
 	}
 }
 
-// TestTimelineBounded: a line of every year takes no more memory than the bound.
+// TestTimelineBounded tests that a log with one line of each year stays within the memory limit.
 func TestTimelineBounded(t *testing.T) {
 	var line timeline
 	for i := range int64(400_000) {
@@ -261,7 +260,8 @@ func TestTimelineBounded(t *testing.T) {
 	}
 }
 
-// TestHostile: ten million paths and lines that are not requests stay within the bound.
+// TestHostile tests that ten million paths and lines that are not requests stay within the memory
+// limit.
 func TestHostile(t *testing.T) {
 	var b bytes.Buffer
 	for i := range 30_000 {
@@ -283,8 +283,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestPartsOverBlocks: of a log with many lines that the kubelet cut, every one is read, wherever
-// a block of it ends and whoever reads it.
+// TestPartsOverBlocks tests a log with many lines that the kubelet has split: all are read,
+// wherever a block ends and whichever worker reads it.
 func TestPartsOverBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	var b bytes.Buffer

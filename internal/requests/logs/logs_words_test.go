@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestLogsHeadline: a mean is said of the requests that have a duration, and requests that
-// came at one time have no rate.
+// TestLogsHeadline tests that a mean covers only requests with a duration, and that simultaneous
+// requests have no rate.
 func TestLogsHeadline(t *testing.T) {
 	share, mean, at := 0.5, 0.6, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	g := Group{Key: []string{"GET", "/"}, Count: 45, Untimed: 27, TotalS: 10.8, Share: &share, MeanS: &mean}
@@ -23,7 +23,8 @@ func TestLogsHeadline(t *testing.T) {
 	}
 }
 
-// TestLogsNoUnit: the command that reads durations is as sh takes it, to the end of the line.
+// TestLogsNoUnit tests that the command that reads the durations is quoted for sh, and stands at
+// the end of the line.
 func TestLogsNoUnit(t *testing.T) {
 	said := NoUnit([]LogRead{{Path: "it's one.log", UnitUnknown: "took"}, {Path: "b.log"}})
 	if len(said) != 1 || !strings.HasSuffix(said[0], `fettle logs 'it'\''s one.log' --duration took --unit s`) {

@@ -6,7 +6,8 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// TestEscaped: conditions and groups see what the client sent, however the server wrote it.
+// TestEscaped tests that conditions and groups use the text that the client sent, however the
+// server wrote it.
 func TestEscaped(t *testing.T) {
 	for _, c := range []struct {
 		language, format, line string
@@ -44,7 +45,7 @@ func TestEscaped(t *testing.T) {
 	}
 }
 
-// TestQueryOfBlock: a block without a ? has no query, unless one is written otherwise.
+// TestQueryOfBlock tests that a block without "?" has no query, except with an escaped one.
 func TestQueryOfBlock(t *testing.T) {
 	apache, err := logformat.Languages["apache"](`%h %t "%r" %>s`)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// TestFixtures: logs of real programs, and those that documentation shows: as what each is
-// read, in which unit, and every field of its second line (testdata/README.md names
-// programs, versions and commands). FETTLE_UPDATE_GOLDEN=1 writes what is read.
+// TestFixtures tests logs of real programs, and logs from documentation: the detected format, the
+// unit, and every field of the second line (testdata/README.md names programs, versions and
+// commands). FETTLE_UPDATE_GOLDEN=1 writes the results.
 func TestFixtures(t *testing.T) {
 	files, err := filepath.Glob("../../logformat/testdata/*/*.log")
 	if err != nil || len(files) < 40 {
@@ -59,7 +59,7 @@ func at(lines []string, i int) string {
 	return ""
 }
 
-// describe writes as what a log is read, and the fields of its second line.
+// describe returns the detected format of a log, and the fields of its second line.
 func describe(w *strings.Builder, text []byte) {
 	f, err := logformat.Detect(text, nil)
 	if several := (*logformat.AmbiguousError)(nil); errors.As(err, &several) {

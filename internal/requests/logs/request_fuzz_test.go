@@ -6,7 +6,7 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// FuzzParseWhere: a condition that is taken can be asked of every line.
+// FuzzParseWhere tests that an accepted condition can be evaluated for every line.
 func FuzzParseWhere(f *testing.F) {
 	for _, text := range []string{
 		`status >= 500 and indirector == "catalog"`, `duration > "500ms" or not (path matches "^/a" && bytes in [1, 2.5])`, `status`, `(((`, `"a" == method`, `method in []`, `status < -1`, `path startsWith "\x00"`,

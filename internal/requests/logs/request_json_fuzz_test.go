@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// FuzzJSON: no log of objects stops the reader, whatever is in it, and of a line that JSON
-// reads too each field is JSON's value.
+// FuzzJSON tests that no JSON log stops the reader, and that each field of a valid JSON line has
+// the value that JSON has.
 func FuzzJSON(f *testing.F) {
 	for _, p := range products {
 		text, err := os.ReadFile(filepath.Join("testdata", "products", p.file))
@@ -80,7 +80,7 @@ func same(t *testing.T, f *logformat.Format, r *Request) {
 	}
 }
 
-// FuzzJSONWritten: a request as the products write it is read back, each value of it.
+// FuzzJSONWritten tests that each value of a request in the format of each product is read again.
 func FuzzJSONWritten(f *testing.F) {
 	f.Add("/a?x=1", "GET", uint16(200), uint32(1_234_567), uint32(5), "curl/8 \"q\"\\")
 	f.Add("/\u00e4\x01\t\x7f", "PROPFIND", uint16(599), uint32(0), uint32(999_999_999), "-")
@@ -132,7 +132,7 @@ func FuzzJSONWritten(f *testing.F) {
 	})
 }
 
-// typical is a line of each product with a duration in its form.
+// typical is a line of each product with a duration in its format.
 var typical = map[string][]byte{
 	"caddy":   []byte(`{"level":"info","ts":1795168800.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.7","proto":"HTTP/1.1","method":"GET","host":"h","uri":"/"},"duration":0.0092,"size":1,"status":200}` + "\n"),
 	"traefik": []byte(`{"ClientHost":"192.0.2.7","DownstreamStatus":200,"Duration":5,"RequestMethod":"GET","RequestPath":"/","StartUTC":"2026-11-20T10:00:00Z"}` + "\n"),

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// products are logs of one program each, and what is in them. Those without documented were
-// written by the program itself.
+// products are logs of one program each, with their content. Those without documented were written
+// by the program itself.
 var products = []struct {
 	file, from string
 	documented bool // made from the documentation, as the program does not run here
@@ -68,7 +68,7 @@ var products = []struct {
 		"09:38:24.99838 1.62ms GET /features 200", "09:38:25.9875 2.0125s POST /puppet/ca/autosign/web1.test 500"}},
 }
 
-// TestProducts: logs of the programs themselves, found out and read.
+// TestProducts tests that logs of real programs are detected and read.
 func TestProducts(t *testing.T) {
 	for _, p := range products {
 		t.Run(p.file, func(t *testing.T) {

@@ -29,7 +29,7 @@ func read(t *testing.T, f *logformat.Format, text string) *Request {
 	return &r
 }
 
-// TestDimensions: both generations of Puppet's URLs, and who asked behind a proxy.
+// TestDimensions tests both generations of Puppet's URLs, and the requestor behind a proxy.
 func TestDimensions(t *testing.T) {
 	f := combined(t)
 	for _, c := range []struct {
@@ -114,8 +114,8 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// TestTimeOfNoYear: a time in another unit than the format says is no time of a request,
-// nor of a report, which could not be written.
+// TestTimeOfNoYear tests that a time in another unit than the format's is rejected, because a
+// report could not represent it.
 func TestTimeOfNoYear(t *testing.T) {
 	f, err := logformat.Apache(`%h %{end:sec}t %D`)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 )
 
-// wrapped are the ways in which other programs write a line, as their documentation or source
-// has them: journalctl -o json (systemd.journal-fields), Filebeat (message), Fluent Bit and
-// Fluentd (log), logcli -o jsonl (line), Google Cloud's LogEntry (textPayload), stern
-// (cmd/cmd.go), kubectl logs --prefix.
+// wrapped are the formats in which other programs embed a line, according to their documentation or
+// source: journalctl -o json (systemd.journal-fields), Filebeat (message), Fluent Bit and Fluentd
+// (log), logcli -o jsonl (line), Google Cloud's LogEntry (textPayload), stern (cmd/cmd.go), kubectl
+// logs --prefix.
 var wrapped = map[string]func(line string) string{
 	"journal": func(l string) string {
 		return object(`{"__CURSOR":"s=1","_PID":"7","CODE_LINE":"12","MESSAGE":%s,"PRIORITY":"6"}`, l)
@@ -54,7 +54,7 @@ func object(text, line string) string {
 	return fmt.Sprintf(text, b)
 }
 
-// within are lines of programs, and what they say.
+// within are lines of programs with their content.
 var within = map[string]string{
 	`192.0.2.7 - - [20/Nov/2026:10:00:05 +0000] "GET /a?b=\"c HTTP/1.1" 200 9 "-" "q\"\\x"`:                                                                              "- GET /a?b=\"c 200 192.0.2.7",
 	`2001:db8::7 - - [20/Nov/2026:10:00:05 +0000] "GET /a HTTP/1.1" 200 9 "-" "A/1" "-"`:                                                                                 "- GET /a 200 2001:db8::7",
@@ -64,7 +64,7 @@ var within = map[string]string{
 	`time="2026-11-20T10:00:05Z" level=info method=GET path=/a status=200 duration_ms=7 remote_addr=192.0.2.7`:                                                           "7ms GET /a 200 192.0.2.7",
 }
 
-// TestWrapped: what is around a line says nothing of the request, whatever is around it.
+// TestWrapped tests that the prefix of another program does not affect the request.
 func TestWrapped(t *testing.T) {
 	for how, wrap := range wrapped {
 		for line, want := range within {
@@ -91,8 +91,8 @@ func TestWrapped(t *testing.T) {
 	}
 }
 
-// TestParts: a line that docker or the kubelet cut is one again, also where the lines of the
-// other stream stand between; a part whose end does not come is counted.
+// TestRequestParts tests that a line that docker or the kubelet has split is joined again, also
+// with lines of the other stream in between, and that an incomplete line is counted.
 func TestRequestParts(t *testing.T) {
 	line := func(n int) string {
 		return fmt.Sprintf(`192.0.2.%d - - [20/Nov/2026:10:00:05 +0000] "GET /%s HTTP/1.1" 200 9 "-" "A"`, n, strings.Repeat("x", 5000))

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// requestRecord is a request that servers write.
+// requestRecord is a request in a server's log.
 type requestRecord struct {
 	r                                      *rand.Rand
 	client                                 netip.Addr
@@ -24,7 +24,7 @@ type requestRecord struct {
 	user, url, referer, agent, xff, method string
 }
 
-// newRecord makes one of what a client may send; texts are of its choice.
+// newRecord returns a request with texts that a client chooses.
 func newRecord(seed uint64, texts [5]string) requestRecord {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := requestRecord{r: r, port: uint16(r.Uint32()), at: time.Unix(r.Int64N(4e9), r.Int64N(1e9)).UTC(), us: r.Int64N(1 << (1 + r.IntN(36))), status: 100 + r.IntN(500)}
@@ -47,7 +47,7 @@ func newRecord(seed uint64, texts [5]string) requestRecord {
 	return w
 }
 
-// apache, nginx and haproxy write a text as these do (ap_escape_logitem of httpd 2.4,
+// apache, nginx and haproxy escape a text as these programs do (ap_escape_logitem of httpd 2.4,
 // ngx_http_log_escape of nginx 1.22, lf_encode_string of HAProxy 2.6 with rfc5424 hexadecimal).
 func apacheText(s string) string {
 	var b strings.Builder
@@ -76,7 +76,7 @@ func hexed(s, before string, also string) string {
 	return b.String()
 }
 
-// dash is what servers write for no value.
+// dash returns the text that servers write for a missing value.
 func dash(s string) string {
 	if s == "" {
 		return "-"
@@ -84,7 +84,7 @@ func dash(s string) string {
 	return s
 }
 
-// dialect is how a server writes a field that a client fills.
+// dialect is how a server writes a field with a client's text.
 type dialect func(s string) string
 
 var dialects = map[string]dialect{
@@ -102,7 +102,7 @@ var dialects = map[string]dialect{
 	},
 }
 
-// value is what a server writes for a field, and what a reader has to say of it.
+// value returns a field as the server writes it, and the expected result of the reader.
 func (w requestRecord) value(f *logformat.Field, quoted bool, write dialect) (text, want string) {
 	word := fmt.Sprintf("w%d", w.r.IntN(1000))
 	hostile := map[string]string{"user": w.user, "referer": w.referer, "user_agent": w.agent, "forwarded_for": w.xff, "request": w.method + " " + w.url + " HTTP/1.1"}
@@ -165,8 +165,7 @@ func (w requestRecord) time(f *logformat.Field) string {
 	return w.at.Format("2006-01-02T15:04:05.000Z")
 }
 
-// line writes a record as a format has it: each field's place in the format's own text is
-// replaced.
+// line writes a request in a format: it replaces each field in the format's text.
 func (w requestRecord) line(language, text string, f *logformat.Format) (string, map[string]string) {
 	var b strings.Builder
 	want := map[string]string{}
@@ -221,8 +220,8 @@ func (w requestRecord) line(language, text string, f *logformat.Format) (string,
 	return b.String() + rest, want
 }
 
-// columns writes a record as an AWS load balancer does: words with a blank between them,
-// texts that a client sends in quotes.
+// columns writes a request as an AWS load balancer does: words separated by spaces, and client
+// texts in quotes.
 func (w requestRecord) columns(f *logformat.Format) (string, map[string]string) {
 	var words []string
 	want := map[string]string{}
@@ -259,8 +258,8 @@ func (w requestRecord) columns(f *logformat.Format) (string, map[string]string) 
 	return strings.Join(words, " "), want
 }
 
-// haproxyCLF writes a record as option httplog clf does, of one captured header of each
-// sort: every text is in quotes, and numbers, times and the client are not.
+// haproxyCLF writes a request as option httplog clf does, with one captured request header and one
+// captured response header. Texts are in quotes; numbers, times and the client are not.
 func (w requestRecord) haproxyCLF(f *logformat.Format) (string, map[string]string) {
 	want := map[string]string{}
 	var b strings.Builder
@@ -290,7 +289,7 @@ func (w requestRecord) haproxyCLF(f *logformat.Format) (string, map[string]strin
 	return b.String(), want
 }
 
-// wrapped writes what other programs write around a line.
+// wrapped adds the prefix of another program to a line.
 func (w requestRecord) wrapped(line string) string {
 	inMember := func(text string) string {
 		b, _ := json.Marshal(line)
@@ -330,7 +329,7 @@ func (w requestRecord) wrapped(line string) string {
 	return line
 }
 
-// requestWritten are formats with the language in which they are written, as --format takes them.
+// requestWritten are formats in the language of --format.
 var requestWritten = []string{
 	"apache:" + `%h %l %u %t "%r" %>s %b`, "apache:" + `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, "apache:" + `%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i"`,
 	"apache:" + `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %I %O`, "apache:" + `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %T %D`, "apache:" + `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %D %I %O`,
@@ -343,7 +342,7 @@ var requestWritten = []string{
 	"nginx:$host " + logformat.NginxCombined + ` "$http_x_forwarded_for" rt=$request_time urt="$upstream_response_time"`,
 }
 
-// writes makes the format of one of written, and the language that it is in.
+// writes returns the format for an entry of requestWritten, and its language.
 func writes(t testing.TB, text string) (language, source string, f *logformat.Format) {
 	t.Helper()
 	f, err := logformat.Parse(text)
@@ -357,7 +356,7 @@ func writes(t testing.TB, text string) (language, source string, f *logformat.Fo
 	return language, f.Source, f
 }
 
-// readBack writes a record in a format and reads it: false says that the line was refused.
+// readBack writes a request in a format and reads it. It returns false if the line was refused.
 func readBack(t *testing.T, text string, w requestRecord) bool {
 	t.Helper()
 	language, source, f := writes(t, text)
@@ -395,9 +394,8 @@ func readBack(t *testing.T, text string, w requestRecord) bool {
 	return true
 }
 
-// FuzzWritten writes a known record in every known format, with what a client chose, as
-// the servers write it, and reads it back: each field is what was written, or the line is
-// refused.
+// FuzzWritten writes a known request in every known format, with a client's texts, as the servers
+// write it, and reads it: each field is as written, or the line is refused.
 func FuzzWritten(f *testing.F) {
 	f.Add(uint64(1), "joe", "a?b=c", "-", "curl/8", "203.0.113.7, 10.0.0.1")
 	f.Add(uint64(2), "john [doe", `a" 200 5 "-" "`, `" "`, `\" 17 {x} \\`, `\x22`)
@@ -412,8 +410,8 @@ func FuzzWritten(f *testing.F) {
 	})
 }
 
-// TestWrittenIsRead: of lines that the servers can write, with whatever a client sends, at
-// least 99.9 % are read, and each field of them right.
+// TestWrittenIsRead tests that at least 99.9 % of the lines that servers can write, with any client
+// texts, are read, and all of their fields correctly.
 func TestWrittenIsRead(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	pieces := []string{"a", "/", "?", "&", "=", " ", `"`, `\`, "[", "]", `" "`, ` - `, "200", ": ", "|", "#", "%20", "{", "}", "ä", "\t", "Mozilla/5.0 (X11; Linux)", "10.0.0.1", "[20/Nov/2026:10:00:00 +0000]", "HTTP/1.1"}

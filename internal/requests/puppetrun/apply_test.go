@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestApplied reads reports as the real Puppet's store processor writes them: of a run
-// that changes something and fails in one resource, and of the next.
+// TestApplied reads reports of the real Puppet's store processor: one of a run with changes and one
+// failed resource, and one of the next run.
 func TestApplied(t *testing.T) {
 	root.Nightly(t, "runs Puppet, whose layer of the test root takes minutes to build")
 	if !root.Inside(t, root.Options{Puppet: true}) {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// As versions of Puppet write reports, with the YAML of the Ruby that they ran on.
+// Reports of several versions of Puppet, with the YAML of their Ruby version.
 var written = map[string]string{
 	"2.7, its own YAML": `--- !ruby/object:Puppet::Transaction::Report
   host: node1.test
@@ -170,7 +170,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestHostile: what was made to take memory or time takes little of either.
+// TestHostile tests that reports that are built to cost memory or time cost little of either.
 func TestHostile(t *testing.T) {
 	const begin = "host: a\ntime: '2026-11-22T16:37:06Z'\nmetrics:\n  time:\n    values: [[total, Total, 1]]\n"
 	var bomb strings.Builder
@@ -224,7 +224,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a file holds, times are times, and one text has one meaning.
+// FuzzParse tests that times of any file are valid, and that equal texts have equal results.
 func FuzzParse(f *testing.F) {
 	for _, text := range written {
 		f.Add([]byte(text))

@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
-// store writes a report as the store processor does, in a directory for its node.
+// store writes a report to its node's directory, as the store processor does.
 func store(t *testing.T, dir, node string, stored time.Time, text string) {
 	t.Helper()
 	name := filepath.Join(dir, node, stored.UTC().Format("200601021504")+".yaml")
@@ -28,7 +28,7 @@ func store(t *testing.T, dir, node string, stored time.Time, text string) {
 	}
 }
 
-// report is the text of one.
+// report returns the text of a report.
 func report(node, status string, began time.Time, retrieval, packages, total float64, more string) string {
 	return fmt.Sprintf(`--- !ruby/object:Puppet::Transaction::Report
 host: %s
@@ -59,7 +59,7 @@ resource_statuses:
 %s`, node, began.Format(time.RFC3339Nano), status, retrieval, packages, packages, total, packages, status == "failed", status == "changed", more)
 }
 
-// line is one of Puppet Server's access log, of the end of a request.
+// line returns a line of Puppet Server's access log, written at the end of a request.
 func line(ended time.Time, method, path string, status int, took time.Duration) string {
 	return fmt.Sprintf("127.0.0.1 - - [%s] \"%s %s?environment=production HTTP/1.1\" %d 5 \"-\" \"Puppet/7.23.0\" %d - -\n", ended.Format("02/Jan/2006:15:04:05 -0700"), method, path, status, took.Milliseconds())
 }
@@ -95,7 +95,7 @@ func readServed(t *testing.T, text, as string, nodes map[string]bool) (*Served, 
 	return ReadServed(context.Background(), source.NewSet(found), []*logformat.Format{f}, nodes, 2)
 }
 
-// TestRuns: what is said of runs, on the nodes and on the server, is what was written.
+// TestRuns tests that the result equals the written runs, on the nodes and on the server.
 func TestRuns(t *testing.T) {
 	dir := t.TempDir()
 	start := time.Date(2026, 11, 22, 10, 0, 20, 0, time.UTC)
@@ -221,7 +221,7 @@ func deref(v *float64) any {
 	return *v
 }
 
-// TestRead: a directory that is read by several at a time says the same each time.
+// TestRead tests that concurrent reads of a directory give the same result each time.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	start := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
@@ -246,7 +246,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// deep is what the document's pointers are of.
+// deep returns the values of a document, with its pointers dereferenced.
 func deep(r *Runs) []any {
 	out := []any{r.Runs, r.Nodes, *r.First, *r.Last}
 	for _, list := range [][]Measured{r.Stages, r.Types, r.Resources} {

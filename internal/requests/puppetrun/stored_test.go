@@ -14,9 +14,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestStored: the report that a real agent sends is read as the real server stores it, and
-// its run is found in the server's log of requests: the node waits longer for its catalog
-// than the server takes.
+// TestStored tests that the report of a real agent, stored by the real server, is read, and that
+// its run is found in the server's access log: the node waits longer for its catalog than the
+// server takes.
 func TestStored(t *testing.T) {
 	root.Nightly(t, "starts Puppet Server, which takes a minute")
 	if !root.Inside(t, root.Options{Puppet: true}) {

@@ -50,7 +50,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// TestLeaveCopies: of a log and what is a copy of it one counts, by what they hold.
+// TestLeaveCopies tests that of a log and its copy only one counts, by their content.
 func TestLeaveCopies(t *testing.T) {
 	a, b, c := numbered400(0), numbered400(1000), numbered400(2000)
 	gzA := string(zipped(t, a))
@@ -114,8 +114,8 @@ func TestLeaveCopies(t *testing.T) {
 	}
 }
 
-// TestZeroBytes: zero bytes before, between and behind lines are no part of any, and of any
-// length; a file with them is whole.
+// TestZeroBytes tests that zero bytes of any number before, between and after lines are not part of
+// a line, and that such a file is complete.
 func TestZeroBytes(t *testing.T) {
 	text := numbered400(0)
 	var z bytes.Buffer
@@ -182,7 +182,7 @@ func TestZeroBytes(t *testing.T) {
 	}
 }
 
-// TestZerosHole: a log that begins with a hole of a hundred gigabytes is read at once.
+// TestZerosHole tests that a log that begins with a hole of a hundred gigabytes is read at once.
 func TestZerosHole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "l")

@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// TestDamaged: of logs that are damaged the whole lines before that come, the others are
-// read whole, in any number of workers, and how far each was read is known.
+// TestDamaged tests damaged logs: the complete lines before the damage are read, the other logs are
+// read whole, with any number of workers, and the position reached in each log is known.
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	var text bytes.Buffer

@@ -32,7 +32,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestOlder: the parts of a log in the order in which they were written, whoever rotates.
+// TestOlder tests that the parts of a log are in the order of writing, whichever program rotates
+// them.
 func TestOlder(t *testing.T) {
 	want := []string{
 		"/l/access.log.12.gz", "/l/access.log.2.zst", "/l/access.log.1", "/l/access.log-20251231.gz", "/l/access.log-20260101-1795132800", "/l/access.log-20260102", "/l/access.log",

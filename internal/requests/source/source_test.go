@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// TestCut: lines of all lengths, in reads of all lengths, come out whole and in order.
+// TestCut tests that lines of any length, in reads of any length, are complete and in order.
 func TestCut(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -83,7 +83,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFind: a directory's files, the oldest first, whatever compresses them.
+// TestFind tests that the files of a directory are listed oldest first, with any compression.
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 12 {
@@ -166,8 +166,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestShared: several workers read one plain log, and each block comes to one of them; when
-// the context ends they stop, and the error is its cause.
+// TestShared tests that several workers read one plain log, that each block is read by one of them,
+// and that they stop with the context's cause as the error.
 func TestShared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	var text bytes.Buffer
@@ -225,8 +225,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestContinue: what is read after what was read before, through appended lines, half a
-// line, rotation, compression, truncation, is all of it and nothing twice.
+// TestContinue tests that continued reads give every line exactly once, through appended lines,
+// partial lines, rotation, compression and truncation.
 func TestContinue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	var positions []Position
@@ -317,8 +317,8 @@ func TestContinue(t *testing.T) {
 	read("twelve\nthirteen\n", 0)
 }
 
-// TestContinueDirectory: of a directory whose logs are rotated between two readings, the old
-// ones compressed, all is read and nothing twice.
+// TestContinueDirectory tests a directory whose logs are rotated and compressed between two reads:
+// every line is read exactly once.
 func TestContinueDirectory(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -416,8 +416,8 @@ func TestContinueDirectory(t *testing.T) {
 	read("")
 }
 
-// TestMoved: a log that is rotated after it was looked for and before it is read keeps
-// its position, and nothing is lost.
+// TestMoved tests that a log that is rotated between being found and being read keeps its position,
+// and that no line is lost.
 func TestMoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	put := func(text string) {

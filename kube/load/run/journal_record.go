@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A line of the journal is the checksum (CRC-32, IEEE) of what follows in eight hexadecimal
-// digits, a space, one letter, and what belongs to it:
+// A line of the journal begins with eight hexadecimal digits and a space: the checksum (CRC-32, IEEE)
+// of the rest of the line. The rest is one letter with its data:
 //
 //	h JSON          the header, on the first line
-//	r N             objects before N may have been asked for
-//	c I UID         object I was made by this run
-//	x I UID         object I was there already, and is used (a namespace)
-//	f I "TEXT"      object I could not be made
-//	n I "TEXT"      object I could not be made, and each request for it was refused
-//	d I             object I, made by this run, has been deleted, or is no longer there
-//	k I "TEXT"      object I, made by this run, is kept by the undo, which says why
-//	a I             action I of the plan has been done
-//	m WORD TIME     a phase has begun
+//	r N             the objects below N may have been requested
+//	c I UID         this run has created object I
+//	x I UID         object I existed before the run, which uses it (a namespace)
+//	f I "TEXT"      object I could not be created
+//	n I "TEXT"      object I was certainly not created: the server rejected every request
+//	d I             object I of this run was deleted, or no longer exists
+//	k I "TEXT"      the undo keeps object I of this run; TEXT is the reason
+//	a I             action I of the plan is done
+//	m WORD TIME     the phase WORD began at TIME
 const (
 	letterHeader   = 'h'
 	letterReserved = 'r'

@@ -51,8 +51,8 @@ func TestCmdline(t *testing.T) {
 	}
 }
 
-// debian is a machine whose grub-mkconfig is played by a function of the
-// defaults, as the real one is.
+// debian is a machine whose grub-mkconfig is simulated by a function of the defaults, as the real
+// one works.
 func debian(t *testing.T, more map[string]string) (*host.Host, *plugin.Programs) {
 	files := map[string]string{
 		"/usr/sbin/grub-mkconfig": "#!/bin/sh\nfor x in ${sysconfdir}/default/grub.d/*.cfg\n",
@@ -282,7 +282,7 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzSplitBlock looks for panics, and for text taken for ours that is not.
+// FuzzSplitBlock looks for panics, and for foreign text that is taken for fettle's section.
 func FuzzSplitBlock(f *testing.F) {
 	f.Add(begin + argsHead + "a'\n" + end)
 	f.Add(begin + "rm -rf /\n" + end)

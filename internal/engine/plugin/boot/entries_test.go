@@ -34,8 +34,8 @@ func fedora(more map[string]string) map[string]string {
 	return files
 }
 
-// TestEntries uses the real grub-editenv of the test root on the environment
-// block of a Fedora-like tree.
+// TestEntries uses the real grub-editenv of the test root on the environment block of a Fedora-like
+// tree.
 func TestEntries(t *testing.T) {
 	testkitroot.Real(t, "runs grub-editenv in the test root")
 	for name, first := range map[string][]string{

@@ -13,8 +13,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// grubProbe answers for the root's overlay file system, which GRUB does not
-// know; all else of GRUB is Debian's own.
+// grubProbe answers for the root's overlay file system, which GRUB does not know. All other GRUB
+// programs are Debian's own.
 const grubProbe = `case "$*" in
 *fs_uuid*) echo 1234-ABCD ;;
 *target=fs*) echo ext4 ;;
@@ -83,7 +83,7 @@ func testRealGrub(t *testing.T, lang string) {
 	}
 }
 
-// grubExec runs programs in the test root and keeps the two streams apart.
+// grubExec runs programs in the test root and separates standard output and standard error.
 type grubExec struct{ root *testkitroot.Root }
 
 func (e grubExec) Run(_ context.Context, c host.Command) (host.Result, error) {

@@ -11,7 +11,7 @@ import (
 	testkitplugin "fettle.dev/fettle/internal/testkit/plugin"
 )
 
-// cpus is n CPUs with a policy each.
+// cpus creates n CPUs, each with its own frequency policy.
 func cpus(n int, driver, governors, governor string) map[string]string {
 	files := map[string]string{"/proc/cpuinfo": "processor\t: 0\nflags\t\t: fpu vme\n"}
 	for i := range n {

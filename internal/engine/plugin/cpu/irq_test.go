@@ -74,8 +74,8 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// TestOnThisKernel moves every interrupt of this machine and gives it back. What
-// the kernel does not move is reported as unsupported.
+// TestOnThisKernel moves every interrupt of this machine and restores it. An interrupt that the
+// kernel does not move is reported as unsupported.
 func TestOnThisKernel(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()

@@ -91,7 +91,8 @@ func effective(t *testing.T, k setting.Kind) string {
 	return v.Text
 }
 
-// The kernel combines the limits of all that ask, which no plain file does.
+// TestHoldOnThisMachine tests that the kernel combines the limits of all requests, which a plain
+// file cannot show.
 func TestHoldOnThisMachine(t *testing.T) {
 	root.Disposable(t)
 	ctx := context.Background()

@@ -80,7 +80,7 @@ const (
 
 // rules are a unit's options about tasks.
 type rules struct {
-	whitelist, blacklist *regexp.Regexp // of task names; nil: all, none
+	whitelist, blacklist *regexp.Regexp // match task names; nil matches all names, or none
 	cgroups              *regexp.Regexp // control groups whose tasks are not changed; nil: none
 	kthreads             bool
 	groups               []group // in order; the last match applies

@@ -34,8 +34,8 @@ func TestFollows(t *testing.T) {
 	plugin.Proves(t, plugin.FakeTree, "scheduler", "runtime")
 }
 
-// TestFollow lets the kernel tell of new tasks: one that runs a program which
-// matches gets its policy and CPUs, and what it had when following ends.
+// TestFollow uses the kernel's events for new tasks: a task that runs a matching program gets its
+// policy and CPUs, and its former values when following ends.
 func TestFollow(t *testing.T) {
 	root.Disposable(t)
 	h := host.Live()
@@ -101,7 +101,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowSleeps: each program that starts is one event, and nothing else is.
+// TestFollowSleeps tests that only the start of a program is an event.
 func TestFollowSleeps(t *testing.T) {
 	root.Disposable(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -136,7 +136,7 @@ func TestFollowSleeps(t *testing.T) {
 	}
 }
 
-// toldTasks is the machine's tasks with events that the test sends.
+// toldTasks is this machine's tasks, with events that the test sends.
 type toldTasks struct {
 	host.Sched
 	asked  host.EventKind
@@ -152,9 +152,9 @@ func (s *toldTasks) Events(ctx context.Context, kinds host.EventKind) (<-chan ho
 	return s.events, nil
 }
 
-// TestFollowForks: a task that forks and runs no other program is looked at only
-// with perf_process_fork=1. The events are the test's own: those of the kernel
-// can overrun on a busy machine, and then every task is looked at.
+// TestFollowForks tests that a task that forks without running another program is checked only with
+// perf_process_fork=1. The events come from the test. The kernel's events can overrun on a busy
+// machine, and then every task is checked.
 func TestFollowForks(t *testing.T) {
 	root.Disposable(t)
 	self := host.TaskEvent{Kind: host.EventExec, PID: os.Getpid(), TID: os.Getpid()}

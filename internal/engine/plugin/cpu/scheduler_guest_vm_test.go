@@ -24,16 +24,16 @@ sched_min_granularity_ns=4000000
 numa_balancing_scan_size_mb=128
 `
 
-// guestTasks is what isolation changes, in three processes, because the guest is
-// emulated: start, real-time priority, policy and CPUs of every task, every
-// interrupt, and two variables.
+// guestTasks lists everything that isolation changes: start, real-time priority, policy and CPUs of
+// every task, every interrupt, and two variables. It uses three processes, because the guest is
+// emulated.
 const guestTasks = `awk '{ n = $1; sub(/.*\) /, ""); print n, $20, $38, $39 }' /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null
 awk '/^Pid:/ { pid = $2 } /^Cpus_allowed_list:/ { print "cpus-" pid, $2 }' /proc/[0-9]*/task/[0-9]*/status 2>/dev/null
 grep . /proc/irq/*/smp_affinity /proc/irq/default_smp_affinity /sys/kernel/debug/sched/migration_cost_ns /sys/kernel/debug/sched/numa_balancing/scan_size_mb | sed 's/:/ /'
 `
 
-// TestGuestIsolation isolates two of four CPUs with systemd and control groups
-// version 2: by affinities, by the CPUs of systemd's slices, and as TuneD does.
+// TestGuestIsolation isolates two of four CPUs with systemd and control groups version 2: with
+// affinities, with the CPUs of systemd's slices, and as TuneD does.
 func TestGuestIsolation(t *testing.T) {
 	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 1024})
 	vm.Put(root.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
@@ -92,8 +92,7 @@ func TestGuestIsolation(t *testing.T) {
 	t.Run("as TuneD", func(t *testing.T) { isolatesAsTuned(t, vm) })
 }
 
-// slicesOfGuest confines systemd's slices, and gives back what that makes the
-// kernel forget.
+// slicesOfGuest confines systemd's slices, and restores the affinities that the kernel drops then.
 func slicesOfGuest(t *testing.T, vm *testkitvm.VM, allowed func(string) string) {
 	vm.Write("/etc/tuned/slices/tuned.conf", "[scheduler]\nisolated_cores=2-3\ncgroup_for_isolated_cores=house\n")
 	vm.Must("cp /bin/sleep /usr/local/bin/fettle-pinned; cp /bin/sleep /usr/local/bin/fettle-plain; systemd-run --quiet --property=Type=exec --unit=pinned taskset -c 1-3 /usr/local/bin/fettle-pinned 6000")
@@ -157,8 +156,8 @@ func slicesOfGuest(t *testing.T, vm *testkitvm.VM, allowed func(string) string) 
 	plugin.Proves(t, plugin.QEMU, "scheduler", "cgroup_for_isolated_cores")
 }
 
-// isolatesAsTuned applies one profile with each of the two and compares where
-// every task and every interrupt may run.
+// isolatesAsTuned applies one profile with TuneD and with fettle, and compares the CPUs of every
+// task and every interrupt.
 func isolatesAsTuned(t *testing.T, vm *testkitvm.VM) {
 	vm.Write("/etc/tuned/both/tuned.conf", "[scheduler]\nruntime=0\nisolated_cores=2-3\nps_blacklist=^fettle-left$\ngroup.realtime=0:f:5:8:/fettle-realtime \n")
 	// Debian 12 has no Python binding of perf; without events TuneD does not
@@ -211,7 +210,7 @@ func isolatesAsTuned(t *testing.T, vm *testkitvm.VM) {
 	}
 }
 
-// places are what guestTasks lists, by its name.
+// places parses the output of guestTasks, by name.
 func places(list string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(list) {
@@ -221,7 +220,7 @@ func places(list string) map[string]string {
 	return out
 }
 
-// place takes one line of guestTasks apart.
+// place splits one line of guestTasks.
 func place(line string) (name, value string) {
 	if f := strings.Fields(line); len(f) > 2 {
 		return f[0] + "@" + f[1], line
@@ -230,8 +229,7 @@ func place(line string) (name, value string) {
 	return name, value
 }
 
-// moved are the places that are still there and read otherwise, with what they
-// read now.
+// moved returns the places that still exist and have changed, with their present values.
 func moved(before, after string) []string {
 	was := places(before)
 	var out []string

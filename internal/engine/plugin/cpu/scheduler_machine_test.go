@@ -22,8 +22,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// machine is everything that isolation changes: tasks by their identity,
-// interrupts, control groups.
+// machine holds everything that isolation changes: tasks by their identity, interrupts, control
+// groups.
 func machine(t *testing.T, h *host.Host) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -50,7 +50,7 @@ func machine(t *testing.T, h *host.Host) map[string]string {
 	return out
 }
 
-// compare reports what differs in places that are still there.
+// compare reports the differences of places that still exist.
 func compare(t *testing.T, before, after map[string]string) {
 	t.Helper()
 	for place, was := range before {
@@ -60,7 +60,7 @@ func compare(t *testing.T, before, after map[string]string) {
 	}
 }
 
-// child starts a program that waits, and ends it with the test.
+// child starts a program that waits until the test ends.
 func child(t *testing.T, name string) host.TaskID {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "600")
@@ -137,8 +137,8 @@ func policy(t *testing.T, id host.TaskID) string {
 	return fmt.Sprintf("%s %d", p.Name, p.Priority)
 }
 
-// TestIsolatedCores moves this machine's tasks and interrupts off its second CPU
-// and gives everything back, tasks that began meanwhile included.
+// TestIsolatedCores moves this machine's tasks and interrupts off its second CPU and restores
+// everything, including tasks that have started since.
 func TestIsolatedCores(t *testing.T) {
 	root.Disposable(t)
 	h := host.Live()
@@ -240,8 +240,8 @@ func TestIsolatedCores(t *testing.T) {
 	testkitplugin.Proves(t, testkitplugin.Here(), "scheduler", "group.left")
 }
 
-// TestControlGroups makes groups of version 1 in a mount of its own, moves tasks
-// of this test into them and takes all of it away again.
+// TestControlGroups creates groups of version 1 in its own mount, moves tasks of this test into
+// them, and removes them again.
 func TestControlGroups(t *testing.T) {
 	root.Disposable(t)
 	if b, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); len(b) > 0 {

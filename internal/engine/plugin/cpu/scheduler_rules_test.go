@@ -130,8 +130,8 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
-// A line that is not valid takes nothing else away, unless it says which tasks
-// are to be left alone.
+// TestInvalidLines tests that an invalid line does not affect other lines, unless it selects the
+// tasks to leave alone.
 func TestInvalidLines(t *testing.T) {
 	const moved = "task:1@1/affinity = 0-1 # systemd"
 	for _, tt := range []struct {

@@ -75,8 +75,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestThisKernelIsTold plans each variable on the machine at hand: it is
-// written or the reason says which kernel, option or mount is missing.
+// TestThisKernelIsTold plans each variable on this machine: it is written, or the reason names the
+// missing kernel version, build option or mount.
 func TestThisKernelIsTold(t *testing.T) {
 	h := host.Live()
 	for _, v := range all {

@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// TestHeirs narrows the CPUs of a process. Children that start later inherit them, and have the
-// earlier ones after undo; one that has chosen CPUs of its own keeps them.
+// TestHeirs restricts the CPUs of a process. Children that start later inherit these CPUs, and have
+// the former ones after undo. A child that has chosen its own CPUs keeps them.
 func TestHeirs(t *testing.T) {
 	sched := host.Live().Sched
 	parent := exec.Command("/bin/sh", "-c", "all=; while read x; do sleep 600 >/dev/null & all=\"$all $!\"; echo $!; done; kill $all")

@@ -48,12 +48,12 @@ func ParseSpread(text string) (Spread, error) {
 	return s, nil
 }
 
-// sameSpreadPercent is how much of the memory may be on other nodes in two spreads that count as the
-// same: a process goes on allocating, and pages that it shares with others are not moved.
+// sameSpreadPercent is the largest difference of two spreads that count as equal, in percent of the
+// memory. A process keeps allocating, and pages that it shares with other processes do not move.
 const sameSpreadPercent = 5
 
-// Away returns which share of the memory, 0 to 1, is not where it would be if s were spread as
-// other is.
+// Away returns the share of the memory, 0 to 1, that must move to other nodes until s is spread like
+// other.
 func (s Spread) Away(other Spread) float64 {
 	all, want := float64(s.Total()), float64(other.Total())
 	if all == 0 || want == 0 {
@@ -66,8 +66,7 @@ func (s Spread) Away(other Spread) float64 {
 	return away
 }
 
-// TaskSpread is the setting of the memory of a process by node; TaskAffinity the CPUs of a
-// thread; TaskHeirs the CPUs that threads and children of a process inherit from now on.
+// TaskSpread returns the setting of the memory of a process by node.
 func TaskSpread(id host.TaskID) setting.Setting { return taskSetting(id, pagesOf) }
 
 // TaskAffinity returns the setting of a thread's CPUs.
@@ -135,8 +134,8 @@ func readAreas(h *host.Host, id host.TaskID) ([]area, error) {
 
 type brakeKey struct{}
 
-// WithBrake returns a context in which pages are moved only as long as stop returns "". It is asked
-// before each batch; otherwise it returns the reason, and what was moved until then stays moved.
+// WithBrake returns a context in which pages are moved only while stop returns "". stop is called
+// before each batch of pages. Any other result is the reason to end; moved pages stay where they are.
 func WithBrake(ctx context.Context, stop func() string) context.Context {
 	return context.WithValue(ctx, brakeKey{}, stop)
 }
@@ -145,11 +144,11 @@ func WithBrake(ctx context.Context, stop func() string) context.Context {
 type mover struct {
 	sched host.Sched
 	id    host.TaskID
-	// total is the memory on each node at the beginning, leave what of it has to leave, in bytes.
+	// total is the memory on each node at the beginning, leave the part that must move away, in bytes.
 	total, leave Spread
-	// left and lacking are what still has to leave, and what is still missing on each node.
+	// left is the memory that must still leave each node, lacking the memory that each node still lacks.
 	left, lacking Spread
-	// due spreads the pages that leave a node evenly over its pages.
+	// due distributes the pages to move evenly over all pages of a node.
 	due   Spread
 	moved int64
 }

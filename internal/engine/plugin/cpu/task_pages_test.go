@@ -33,8 +33,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestMover decides about each page of a mapping, in order: so many leave that the memory is spread
-// as wanted, and they are taken from the whole mapping.
+// TestMover decides about each page of a mapping, in order. It moves as many pages as the requested
+// spread needs, and takes them evenly from the whole mapping.
 func TestMover(t *testing.T) {
 	const page, pages = 4096, 4000
 	for _, c := range []struct{ from, to Spread }{

@@ -14,7 +14,7 @@ import (
 	testkitplugin "fettle.dev/fettle/internal/testkit/plugin"
 )
 
-// The levels are TuneD's (plugin_disk of 2.20): twelve of each.
+// TestPowers tests the levels, which are TuneD's (plugin_disk of 2.20): twelve of each.
 func TestPowers(t *testing.T) {
 	if len(powers) != 12 || diskLadder.Top != 11 {
 		t.Fatalf("%d levels, the highest is %d", len(powers), diskLadder.Top)
@@ -26,8 +26,8 @@ func TestPowers(t *testing.T) {
 	}
 }
 
-// A disk that sleeps is not told of another timer on the way up; on the way down
-// it works, so it is.
+// TestDecision tests that a sleeping disk gets no new timer on the way up. On the way down it is
+// active, so it gets one.
 func TestDecision(t *testing.T) {
 	rest, work := [2]float64{0, 0}, [2]float64{100, 0}
 	d := beginDisk()

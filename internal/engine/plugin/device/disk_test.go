@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/plugin"
 )
 
-// block is one disk: its place below /sys/devices, the subsystem of its parent
-// device ("" for none), and its schedulers.
+// block is one disk: its directory below /sys/devices, the subsystem of its parent device ("" for
+// none), and its schedulers.
 func block(name, below, subsystem, schedulers string) map[string]string {
 	dir := "/sys/devices/" + below + "/block/" + name
 	files := map[string]string{
@@ -120,7 +120,7 @@ func TestDiskPlan(t *testing.T) {
 	}
 }
 
-// ataDisk answers as hdparm 9.65 does for a disk with an APM level.
+// ataDisk simulates hdparm 9.65 for a disk with an APM level.
 type ataDisk struct {
 	apm, timer string
 	stderr     string

@@ -42,7 +42,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TuneD's rule: at or below, at or above, and between the two it stays.
+// TestBand tests TuneD's rule: at or below one load, at or above another, no change between the
+// two.
 func TestBand(t *testing.T) {
 	saving, normal := setting.Text("2"), setting.Text("1")
 	for _, tt := range []struct {
@@ -86,7 +87,8 @@ func TestEeePCSHEDynamic(t *testing.T) {
 	}
 }
 
-// eeepc-wmi takes a clock and tells none: it could not be given back.
+// TestClockThatCannotBeRead tests eeepc-wmi, which accepts a clock but does not report it, so undo
+// could not restore it.
 func TestClockThatCannotBeRead(t *testing.T) {
 	const wmi = "/sys/devices/platform/eeepc-wmi/cpufv"
 	h := machine.Mounted(t, map[string]string{wmi: "1\n"})

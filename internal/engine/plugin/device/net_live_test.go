@@ -25,8 +25,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// lab is a network namespace of the test's own on this kernel, with its own
-// /sys, and Debian's ethtool and ip to look at it. Nothing outside changes.
+// lab is a network namespace for this test on the running kernel, with its own /sys, and Debian's
+// ethtool and ip. Nothing outside changes.
 type lab struct {
 	t     *testing.T
 	h     *host.Host
@@ -34,8 +34,8 @@ type lab struct {
 	root  string
 }
 
-// newLab makes the namespace for this test's thread: veth0 and veth1 with four
-// queues each, above.5 on top of veth0, and tap0.
+// newLab creates the namespace for this test's thread: veth0 and veth1 with four queues each,
+// above.5 on top of veth0, and tap0.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -81,7 +81,7 @@ func (l *lab) run(argv ...string) string {
 	return out.String()
 }
 
-// everything is what Debian's programs print of a device.
+// everything returns the output of Debian's programs about a device.
 func (l *lab) everything(device string) string {
 	l.t.Helper()
 	out := ""
@@ -95,8 +95,7 @@ func (l *lab) everything(device string) string {
 	return out + fmt.Sprintf("mtu %v qlen %v\n", links[0]["mtu"], links[0]["txqlen"])
 }
 
-// plan plans a unit for devices that the plug-in would not list: they are
-// virtual.
+// plan plans a unit for virtual devices, which the plug-in would not list.
 func (l *lab) plan(device string, lines ...string) []engineplugin.Item {
 	l.t.Helper()
 	pl := Net
@@ -104,7 +103,7 @@ func (l *lab) plan(device string, lines ...string) []engineplugin.Item {
 	return plugin.Items(l.t, pl, l.h, l.kinds, plugin.Unit("net", lines...))
 }
 
-// TestOnThisKernel sets, lets ethtool and ip read it, and undoes.
+// TestOnThisKernel sets values, reads them with ethtool and ip, and undoes them.
 func TestOnThisKernel(t *testing.T) {
 	l := newLab(t)
 	for _, tt := range []struct {
@@ -149,8 +148,8 @@ func TestOnThisKernel(t *testing.T) {
 	}
 }
 
-// TestAsEthtool turns each feature by ethtool on one device and by us on
-// another, its twin, and compares what ethtool prints of both.
+// TestAsEthtool sets each feature with ethtool on one device and with fettle on another, equal one,
+// and compares the output of ethtool for both.
 func TestAsEthtool(t *testing.T) {
 	l := newLab(t)
 	twin := func() string {
@@ -192,7 +191,7 @@ func TestAsEthtool(t *testing.T) {
 	}
 }
 
-// TestNames renames a device and gives it a second name.
+// TestNames renames a device and gives it an alternative name.
 func TestNames(t *testing.T) {
 	l := newLab(t)
 	l.run("ip", "link", "property", "add", "dev", "veth0", "altname", "wan")
@@ -214,7 +213,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefused: the kernel's answer names the device and what was tried.
+// TestWhatIsRefused tests that the kernel's error names the device and the requested value.
 func TestWhatIsRefused(t *testing.T) {
 	l := newLab(t)
 	for _, tt := range []struct{ name, value, want string }{
@@ -232,8 +231,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestCoupled changes one thing and looks for everything else that changed: it
-// has to be in the list.
+// TestCoupled changes one parameter and looks for all other changes: each must be in the list.
 func TestCoupled(t *testing.T) {
 	l := newLab(t)
 	k := l.kinds[netKind]
@@ -271,8 +269,8 @@ func TestCoupled(t *testing.T) {
 	}
 }
 
-// TestWithoutRoot plans as the user nobody: the kernel tells wake-on-LAN to root only,
-// and that is unknown, not unsupported.
+// TestWithoutRoot plans as the user nobody. The kernel reports wake-on-LAN only to root, so it is
+// unknown, not unsupported.
 func TestWithoutRoot(t *testing.T) {
 	l := newLab(t)
 	const nobody = 65534

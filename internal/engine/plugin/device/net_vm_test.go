@@ -12,8 +12,8 @@ import (
 	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 )
 
-// profileText tunes the machine's network devices: net0 is a virtio-net, net1 an
-// e1000e that cannot wake it, net2 a vmxnet3 that can.
+// profileText tunes the machine's network devices: net0 is a virtio-net, net1 an e1000e that cannot
+// wake the machine, net2 a vmxnet3 that can.
 const profileText = `[virtio]
 type=net
 devices=net0
@@ -40,8 +40,8 @@ ring=rx 512
 wake_on_lan=ga
 `
 
-// changes are lines that ethtool and ip print with the profile on and not
-// before: what the comparison with TuneD has to be about.
+// changes are lines of ethtool and ip that appear only with the profile: the comparison with TuneD
+// must include them.
 var changes = []string{
 	"net0 generic-receive-offload: off", "net0 rx: 128", "net0 tx: 64", "net0 mtu 1400 qlen 2000",
 	"net1 tx-checksumming: off", "net1 rx-vlan-offload: off", "net1 receive-hashing: off", "net1 rx-usecs: 100",
@@ -49,7 +49,7 @@ var changes = []string{
 	"net2 rx: 512", "net2 wake-on: ag", "hashsize 131072",
 }
 
-// state prints what ethtool and ip know of a device, one thing in a line.
+// state prints what ethtool and ip report about a device, one property per line.
 const state = `for d in net0 net1 net2; do
 	{
 		for f in -k -c -a -g -l; do ethtool $f $d 2>&1; done
@@ -59,8 +59,8 @@ const state = `for d in net0 net1 net2; do
 done
 echo hashsize $(cat /sys/module/nf_conntrack/parameters/hashsize)`
 
-// TestInVM: an emulated e1000e and a virtio-net, Debian's TuneD, and us, by the
-// program as it is shipped.
+// TestInVM compares Debian's TuneD with fettle's shipped program on an emulated e1000e and a
+// virtio-net.
 func TestInVM(t *testing.T) {
 	root.Real(t, "boots a virtual machine")
 	fettle := root.Program(t, "./cmd/fettle")

@@ -61,8 +61,8 @@ func TestModulesPlan(t *testing.T) {
 	}
 }
 
-// TestBuiltInOptions: what the kernel does not show is in force only if its command
-// line gives it.
+// TestBuiltInOptions tests that an option that the kernel does not show is in force only if the
+// kernel command line sets it.
 func TestBuiltInOptions(t *testing.T) {
 	const cmdline = "/proc/cmdline"
 	for _, c := range []struct {
@@ -91,8 +91,8 @@ func TestBuiltInOptions(t *testing.T) {
 	}
 }
 
-// TestListsOfACopy: a module that the lists of a copy do not have may be in those that
-// the copy lacks (sos copies modules.dep and not modules.builtin).
+// TestListsOfACopy tests a module that is not in the lists of a copy: it may be in a list that the
+// copy lacks (sos copies modules.dep but not modules.builtin).
 func TestListsOfACopy(t *testing.T) {
 	const lib = "/lib/modules/6.1.0-test/modules."
 	files := map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", lib + "dep": dep, "/etc/modprobe.d/x.conf": "\n"}
@@ -115,7 +115,7 @@ func TestListsOfACopy(t *testing.T) {
 	}
 }
 
-// modprobe plays modprobe(8) on the tree.
+// modprobe simulates modprobe(8) on the tree.
 func modprobe(t *testing.T, h *host.Host, dir string) *plugin.Programs {
 	return &plugin.Programs{Answer: map[string]func(host.Command) host.Result{
 		"modprobe": func(c host.Command) host.Result {
@@ -189,7 +189,7 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-// TestNoModules asks on a kernel for which no module is installed.
+// TestNoModules plans on a kernel without installed modules.
 func TestNoModules(t *testing.T) {
 	h := machine.Mounted(t, map[string]string{"/proc/sys/kernel/osrelease": "6.1.0-test\n", "/sys/module/loop/parameters/max_loop": "0\n", "/etc/modprobe.d/": ""})
 	kinds := plugin.Kinds(h, ModulesKinds(h))

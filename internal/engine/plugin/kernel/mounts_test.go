@@ -68,7 +68,7 @@ func TestRefused(t *testing.T) {
 	plugin.Proves(t, plugin.FakeTree, "mounts", "disable_barriers")
 }
 
-// TestNoDevice asks of units for which no file system is left.
+// TestNoDevice plans units that get no file system.
 func TestNoDevice(t *testing.T) {
 	for value, want := range map[string][]string{
 		"true": {"option:mounts/disable_barriers refused: " + reason}, "force": {"option:mounts/disable_barriers refused: " + reason},

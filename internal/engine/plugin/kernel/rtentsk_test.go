@@ -29,8 +29,8 @@ func TestRtentskPlan(t *testing.T) {
 	}
 }
 
-// TestSocket looks at this process's descriptors: there is a UDP socket with
-// receive timestamps as long as the value is open, and one only.
+// TestSocket checks this process's descriptors: there is exactly one UDP socket with receive
+// timestamps while the value is open.
 func TestSocket(t *testing.T) {
 	ctx := context.Background()
 	k := RtentskKinds(host.Live())[staticKeyKind]
@@ -90,10 +90,9 @@ func timestamping(t *testing.T) int {
 	return n
 }
 
-// TestKey reads the kernel's own memory: the count of those who want timestamps
-// (net/core/dev.c, netstamp_wanted) rises by one with the socket and falls with
-// it, and while it is open the key is on. The test of package net runs it in
-// its virtual machine.
+// TestKey reads the kernel's memory: the number of users of timestamps (net/core/dev.c,
+// netstamp_wanted) increases by one with the socket and decreases when it is closed, and the key is
+// enabled in between. The test of package net runs it in its virtual machine.
 func TestKey(t *testing.T) {
 	if os.Getenv("FETTLE_TEST_IN_VM") == "" {
 		t.Skip("is run by TestInVM of package net")
@@ -126,7 +125,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// kernelWord reads 32 bits of the running kernel by the name of a variable.
+// kernelWord reads 32 bits of the running kernel at the address of a variable.
 func kernelWord(t *testing.T, name string) int32 {
 	t.Helper()
 	symbols, err := os.ReadFile("/proc/kallsyms")

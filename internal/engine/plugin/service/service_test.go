@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// fakeSystemd plays systemctl for units given as "active enabled".
+// fakeSystemd simulates systemctl for units given as "active enabled".
 func fakeSystemd(units map[string]string) *plugin.Programs {
 	return &plugin.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": func(c host.Command) host.Result {
 		name := c.Argv[len(c.Argv)-1]
@@ -108,7 +108,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// why finds the file of a drop-in by this.
+// TestFiles tests Files, with which why finds the file of a drop-in.
 func TestFiles(t *testing.T) {
 	f := Kinds(machine.Mounted(t, systemdTree))["unit"].(setting.FileLister)
 	for name, want := range map[string][]string{
@@ -159,8 +159,8 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 }
 
-// A unit that runs stays in systemd's memory when its file has gone: there is
-// nothing left to disable.
+// TestFileOfRunningUnitHasGone tests a running unit whose file was removed: it stays in systemd's
+// memory, and there is nothing left to disable.
 func TestFileOfRunningUnitHasGone(t *testing.T) {
 	h := machine.Mounted(t, systemdTree)
 	h.Exec = &plugin.Programs{Answer: map[string]func(host.Command) host.Result{"systemctl": func(c host.Command) host.Result {
@@ -192,7 +192,7 @@ func TestDropInEffect(t *testing.T) {
 	}
 }
 
-// TestOtherInits checks what the other init systems are asked and told.
+// TestOtherInits checks the calls for the other init systems.
 func TestOtherInits(t *testing.T) {
 	yes := func(host.Command) host.Result { return host.Result{} }
 	status := func(c host.Command) host.Result {

@@ -11,8 +11,8 @@ import (
 	testkitplugin "fettle.dev/fettle/internal/testkit/plugin"
 )
 
-// TestNothingRecorded: a copy that does not record what a plug-in looks for does not
-// say that the machine lacks it.
+// TestNothingRecorded tests that a copy that does not record a plug-in's files does not count as a
+// machine without them.
 func TestNothingRecorded(t *testing.T) {
 	h := machine.Copy(t, map[string]string{"/proc/version": "Linux\n"})
 	for _, c := range []struct{ name, line string }{
@@ -40,15 +40,15 @@ func TestNothingRecorded(t *testing.T) {
 	}
 }
 
-// ownPlaces are places of which fettle's own files, or a driver's presence, decide.
+// ownPlaces are settings whose presence depends on fettle's own files or on a driver.
 var ownPlaces = []string{
 	"manager:CPUAffinity", "modprobe:loop", "module:loop", "bootloader:grub:/boot/grub/grub.cfg", "bootloader:bootc", "bootloader:grubenv",
 	"bootfile:/boot/loader/entries/a.conf", "initrd:/boot/overlay.img", "pmqos:cpu_dma_latency", "eeepc:cpufv", "file:/etc/fettle/x", "dir:/etc/modprobe.d",
 	"unit:cron.service/enabled", "sysctl:vm.swappiness", "sysfs:/sys/kernel/mm/ksm/run", "cpus_irqbalance:/etc/default/irqbalance",
 }
 
-// TestOwnFilesNotRecorded: what a copy does not record is not absent. A whole root file
-// system has what it has, and fettle's own files are absent where they are missing.
+// TestOwnFilesNotRecorded tests that a file that a copy does not record is not absent. A whole root
+// file system is complete: fettle's own files are absent if they are missing.
 func TestOwnFilesNotRecorded(t *testing.T) {
 	few := machine.Copy(t, map[string]string{"/proc/version": "Linux\n"})
 	grub := machine.Copy(t, map[string]string{"/etc/default/grub": "GRUB_TIMEOUT=5\n", "/boot/grub/grub.cfg": "x\n"})

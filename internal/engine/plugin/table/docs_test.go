@@ -13,12 +13,12 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// proofs are the lines that tests wrote to plugintest.ProofFile, sorted, each
-// once; `make proofs` makes the file anew.
+// proofs are the sorted lines that tests wrote to plugintest.ProofFile, each once; `make proofs`
+// writes the file again.
 const proofs = "testdata/proofs.txt"
 
-// freeNames are the options whose names the profile chooses: an example of each,
-// and how the manual writes it.
+// freeNames are the options whose names the profile chooses, each with an example and its form in
+// the manual.
 var freeNames = []struct{ plugin, example, written string }{
 	{"bootloader", "cmdline_x", "cmdline_NAME"},
 	{"modules", "nvme", "MODULE"},
@@ -29,18 +29,17 @@ var freeNames = []struct{ plugin, example, written string }{
 	{"sysfs", "/sys/x", "PATH"},
 }
 
-// TestManual holds the generated tables of the manual against the table of
-// plug-ins and what tests have proved.
+// TestManual compares the generated tables of the manual with the table of plug-ins and with the
+// proofs of tests.
 func TestManual(t *testing.T) {
 	root.Manual(t, "plug-ins.md", root.Generated{Name: "plug-ins", Text: tables(t, readProofs(t))})
 }
 
-// proof is where an option was proved: plug-in and its documentation, which all
-// names of an option with a free name share.
+// proof is the place where an option was proved: the plug-in and the documentation, which all names
+// of an option with a free name share.
 type proof struct{ plugin, doc string }
 
-// readProofs reads the committed proofs. A line about an option or a test that
-// is no longer there is an error.
+// readProofs reads the committed proofs. A line about a removed option or test is an error.
 func readProofs(t *testing.T) map[proof][]plugin.Ground {
 	t.Helper()
 	b, err := os.ReadFile(proofs)
@@ -81,7 +80,7 @@ func readProofs(t *testing.T) map[proof][]plugin.Ground {
 	return proved
 }
 
-// testExists looks for a test ("internal/engine/plugin/vm.TestPlan") in the sources.
+// testExists searches the sources for a test ("internal/engine/plugin/vm.TestPlan").
 func testExists(t *testing.T, name string) bool {
 	t.Helper()
 	i := strings.LastIndex(name, ".")

@@ -20,7 +20,7 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// sample is what a monitor sees at one look.
+// sample is what a monitor reads in one look.
 type sample struct {
 	Load   any  `json:"load"`
 	Asleep bool `json:"asleep,omitempty"` // the disk, before the decision
@@ -45,7 +45,7 @@ func asker(t *testing.T) func(dynamicQuestion) dynamicAnswer {
 	return ask
 }
 
-// askerWith is asker with stubs of programs, whose calls the root knows.
+// askerWith is asker with stubs of programs that record their calls.
 func askerWith(t *testing.T, stubs map[string]string) (func(dynamicQuestion) dynamicAnswer, *testkitroot.Root) {
 	t.Helper()
 	dir, err := filepath.Abs("testdata")
@@ -86,7 +86,7 @@ func askerWith(t *testing.T, stubs map[string]string) (func(dynamicQuestion) dyn
 	}, root
 }
 
-// follower is one loop of ours on a machine of files.
+// follower is one of fettle's loops on a machine of files.
 type follower struct {
 	t     *testing.T
 	h     *host.Host
@@ -95,7 +95,7 @@ type follower struct {
 	names map[setting.Setting]string // what TuneD's side calls the places
 }
 
-// loopOf makes the one loop of a unit.
+// loopOf returns the only loop of a unit.
 func loopOf(t *testing.T, h *host.Host, p string, names map[setting.Setting]string, lines ...string) *follower {
 	t.Helper()
 	pl, _ := plugin.Find(All, p)
@@ -158,7 +158,7 @@ func (s sleeper) Run(_ context.Context, c host.Command) (host.Result, error) {
 	return host.Result{Stdout: []byte(" drive state is:  active/idle\n APM_level\t= 254\n")}, nil
 }
 
-// offers is a network device that negotiates, and offers all the modes it has.
+// offers is a network device that negotiates its speed and supports all modes.
 type offers struct {
 	host.Net
 	modes string
@@ -195,7 +195,7 @@ func dynamicNet(t *testing.T, modes string) *follower {
 	return loopOf(t, h, "net", map[setting.Setting]string{{Kind: "net", Name: "sda/advertise"}: "speed"})
 }
 
-// episodes makes loads that rest and work for some time in turn.
+// episodes generates loads that alternate between idle and busy.
 func episodes(r *rand.Rand, most int64) func() int64 {
 	left, busy := 0, false
 	return func() int64 {

@@ -15,8 +15,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestDynamicAsTuneD: for invented histories of load our loops hold
-// at every moment what TuneD's own plug-ins would have set.
+// TestDynamicAsTuneD tests generated load histories: at every moment fettle's loops have the values
+// that TuneD's plug-ins would have set.
 func TestDynamicAsTuneD(t *testing.T) {
 	testkitroot.Real(t, "runs TuneD")
 	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
@@ -108,8 +108,8 @@ func TestDynamicAsTuneD(t *testing.T) {
 	}
 }
 
-// TestDynamicUnlikeTuneD asserts from both sides where fettle decides otherwise:
-// what TuneD takes for idle is load.
+// TestDynamicUnlikeTuneD tests both sides of a difference: load that TuneD takes for idle time is
+// load for fettle.
 func TestDynamicUnlikeTuneD(t *testing.T) {
 	testkitroot.Real(t, "runs TuneD")
 	ask := asker(t)
@@ -158,10 +158,9 @@ func TestDynamicUnlikeTuneD(t *testing.T) {
 	}
 }
 
-// TestLinkRaisedUnlikeTuneD: a link of 10 Gb/s that has rested and gets work
-// again is told by TuneD's own class for network cards to offer the modes up to
-// 1 Gb/s (ETHTOOL_LINK_MODE_10baseT_Half_BIT to _1000baseT_Full_BIT of
-// linux/ethtool.h, 0x03f); by fettle to offer what it did before.
+// TestLinkRaisedUnlikeTuneD tests a link of 10 Gb/s that was idle and becomes busy. TuneD's class
+// for network cards advertises only the modes up to 1 Gb/s (ETHTOOL_LINK_MODE_10baseT_Half_BIT to
+// _1000baseT_Full_BIT of linux/ethtool.h, 0x03f). fettle advertises the former modes.
 func TestLinkRaisedUnlikeTuneD(t *testing.T) {
 	testkitroot.Real(t, "runs TuneD")
 	const modes = gigabit + " 10000baseT/Full"

@@ -213,7 +213,7 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// running is the state that undo has to give back.
+// running returns the state that undo must restore.
 func running(vm *testkitvm.VM) string {
 	out, _ := vm.Run("systemctl is-active one two irqbalance; systemctl is-enabled one two; cat /sys/module/nbd/parameters/nbds_max; " +
 		"ls -d /sys/module/dummy; cat /proc/sys/vm/swappiness /sys/block/vda/queue/read_ahead_kb; systemctl show -p Nice one; " +

@@ -19,9 +19,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// identities looks at one name of a place of the kernel's: whatever it is called,
-// it has one identity, which one kind at most claims as its own, and which all
-// its files lead to. The answer says what is wrong, "" where nothing is.
+// identities checks one name of a kernel setting: every name has the same identity, at most one
+// kind claims the identity, and all of its files lead to it. It returns the first fault, or "".
 func identities(kinds setting.Kinds, name string) (id setting.Setting, wrong string) {
 	named, err := setting.Parse(name)
 	if err != nil {
@@ -70,8 +69,8 @@ func identities(kinds setting.Kinds, name string) (id setting.Setting, wrong str
 	return id, ""
 }
 
-// places are the sysctls and the attributes of a machine whose tree is at root,
-// also by way of the links to its devices.
+// places lists the sysctls and attributes of the machine at root, also through the links to its
+// devices.
 func places(t *testing.T, h *host.Host, root string) []string {
 	t.Helper()
 	var out []string
@@ -105,8 +104,8 @@ func places(t *testing.T, h *host.Host, root string) []string {
 	return out
 }
 
-// The names of every place of this machine, of whatever kind, lead to one
-// identity each.
+// TestOneIdentityEachOnThisMachine tests that all names of each setting of this machine, of any
+// kind, lead to one identity.
 func TestOneIdentityEachOnThisMachine(t *testing.T) {
 	h := host.Live()
 	kinds := Kinds(h)
@@ -133,15 +132,15 @@ func TestOneIdentityEachOnThisMachine(t *testing.T) {
 	}
 }
 
-// cards are the network devices of an invented machine.
+// cards are the network devices of a simulated machine.
 type cards struct{ host.Net }
 
 func (cards) Link(name string) (host.Link, error) { return host.Link{Name: name}, nil }
 
 func (cards) Params(string, host.NetGroup) ([]host.NetParam, error) { return nil, nil }
 
-// The same on a machine that has every place with a second name that fettle
-// knows, and there two names meet where they are to.
+// TestOneIdentityEachOnAMachineWithAll does the same on a simulated machine that has every setting
+// with a second name. It also tests that names that should have the same identity do.
 func TestOneIdentityEachOnAMachineWithAll(t *testing.T) {
 	const sda = "/sys/devices/pci0000:00/0000:00:05.0/host0/target0:0:0/0:0:0:0/block/sda"
 	m := root.NewMachine(t)
@@ -217,7 +216,7 @@ func TestOneIdentityEachOnAMachineWithAll(t *testing.T) {
 	}
 }
 
-// thief is a kind that claims what is another's.
+// thief is a kind that claims the settings of another kind.
 type thief struct{ setting.Kind }
 
 func (thief) Alias(s setting.Setting) (setting.Setting, bool) {
@@ -226,7 +225,7 @@ func (thief) Alias(s setting.Setting) (setting.Setting, bool) {
 
 func (thief) Resolve(s setting.Setting) (setting.Setting, error) { return s, nil }
 
-// Two kinds that claim one place are found.
+// TestTwoIdentitiesAreFound tests that two kinds with the same claim are detected.
 func TestTwoIdentitiesAreFound(t *testing.T) {
 	const name = "/sys/class/net/eth0/mtu"
 	h := machine.Mounted(t, map[string]string{name: "1500\n"})

@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestOnThisKernel writes what is planned and reads it back: a plain file takes
-// every value, the kernel rounds, renames and refuses.
+// TestOnThisKernel writes planned values and reads them back. A plain file accepts every value, but
+// the kernel rounds, renames and rejects values.
 func TestOnThisKernel(t *testing.T) {
 	root.Disposable(t)
 	h := host.Live()
@@ -62,7 +62,7 @@ func TestOnThisKernel(t *testing.T) {
 	}
 }
 
-// TestKernelRefusesToo asks the kernel about values that a plan refuses.
+// TestKernelRefusesToo tests that the kernel rejects the values that a plan refuses.
 func TestKernelRefusesToo(t *testing.T) {
 	root.Disposable(t)
 	h := host.Live()
@@ -97,7 +97,7 @@ func TestKernelRefusesToo(t *testing.T) {
 	}
 }
 
-// inBytes makes both write-back limits ones in bytes until the test ends.
+// inBytes sets both write-back limits in bytes until the test ends.
 func inBytes(t *testing.T, h *host.Host) {
 	t.Helper()
 	ctx, kinds := context.Background(), Kinds(h)
@@ -126,7 +126,7 @@ func inBytes(t *testing.T, h *host.Host) {
 	}
 }
 
-// stepsLive is the whole plan of a unit: it judges what one plug-in alone cannot.
+// stepsLive returns the whole plan of a unit, with verdicts that no single plug-in can give.
 func stepsLive(t *testing.T, h *host.Host, unit []string) []tune.Step {
 	t.Helper()
 	e := &tune.Engine{Host: h, Kinds: Kinds(h), Plugins: All, StateDir: t.TempDir(), Main: profile.DefaultMain(), Holds: true}
@@ -187,7 +187,7 @@ func writeAndRestore(t *testing.T, kinds setting.Kinds, it engineplugin.Item, na
 	}
 }
 
-// idleLoop is a loop device without a file behind it.
+// idleLoop is a loop device without a backing file.
 func idleLoop(t *testing.T, h *host.Host) string {
 	t.Helper()
 	entries, err := h.Files.ReadDir("/sys/block")

@@ -17,8 +17,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// udevDB is what udevd would have written about some of the CPUs, below
-// /run/udev/data.
+// udevDB simulates udevd's records about some of the CPUs, below /run/udev/data.
 var udevDB = map[string]string{
 	"+cpu:cpu1": "I:1\nE:ID_TEST=one\nV:1\n",
 	"+cpu:cpu2": "I:2\nG:now\nQ:now\nV:1\n",
@@ -27,7 +26,7 @@ var udevDB = map[string]string{
 	"+cpu:cpu5": "I:123\nE:ID_TEST=ones\nV:1\n",
 }
 
-// tableMachine is the invented machine with a few devices more.
+// tableMachine is the simulated machine with some more devices.
 func tableMachine(t *testing.T) *root.Machine {
 	m := root.NewMachine(t)
 	write := func(name, content string) { machine.Write(t, m.Dir, map[string]string{name: content}) }
@@ -63,7 +62,7 @@ func tableMachine(t *testing.T) *root.Machine {
 
 const oracle = "/etc/tuned/oracle/tuned.conf"
 
-// byTuneD returns what TuneD changes: path to value.
+// byTuneD returns the changes by TuneD: path to value.
 func byTuneD(t *testing.T, text string) (changes map[string]string, calls [][]string) {
 	t.Helper()
 	m := tableMachine(t)
@@ -87,7 +86,7 @@ func byTuneD(t *testing.T, text string) (changes map[string]string, calls [][]st
 	return changes, calls
 }
 
-// byUs returns what our plug-ins change.
+// byUs returns the changes by fettle's plug-ins.
 func byUs(t *testing.T, text string) map[string]string {
 	t.Helper()
 	ctx := context.Background()
@@ -105,8 +104,8 @@ func byUs(t *testing.T, text string) map[string]string {
 	return changed(t, m, before)
 }
 
-// apply does what the planner does, without a journal: units in order, and of
-// each the options for the whole machine before those of each device.
+// apply applies a plan as the planner does, without a journal: units in order, and in each the
+// options for the whole machine before those of each device.
 func apply(t *testing.T, h *host.Host, p *profile.Profile) {
 	t.Helper()
 	ctx := context.Background()
@@ -151,8 +150,8 @@ func apply(t *testing.T, h *host.Host, p *profile.Profile) {
 	}
 }
 
-// write says whether the item was to be written; where the place had the value
-// already, TuneD had to leave it alone as well.
+// write reports whether the item should be written. If the setting already has the value, TuneD
+// must not write it either.
 func write(t *testing.T, kinds setting.Kinds, it plugin.Item) bool {
 	t.Helper()
 	ctx := context.Background()

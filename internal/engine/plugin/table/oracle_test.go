@@ -8,10 +8,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestAsTuneD applies one profile by Debian's TuneD and by our plug-ins to two
-// copies of one invented machine and compares what is left. Plain files stand
-// for the kernel, so the comparison is of what is written where; the few cases
-// in which we write something else on purpose are in TestUnlikeTuneD.
+// TestAsTuneD applies one profile with Debian's TuneD and with fettle's plug-ins to two copies of a
+// simulated machine and compares the results. Plain files replace the kernel, so the test compares
+// which value is written to which file. TestUnlikeTuneD has the few intended differences.
 func TestAsTuneD(t *testing.T) {
 	root.Real(t, "runs TuneD")
 	for _, tt := range []struct {
@@ -151,7 +150,7 @@ reset_controller=1
 	}
 }
 
-// TestUnlikeTuneD shows each deliberate difference from both sides.
+// TestUnlikeTuneD tests both sides of each intended difference.
 func TestUnlikeTuneD(t *testing.T) {
 	root.Real(t, "runs TuneD")
 	const text = `

@@ -14,7 +14,7 @@ import (
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// The manual's tables are made of these texts.
+// TestDocumented tests the texts from which the manual's tables are generated.
 func TestDocumented(t *testing.T) {
 	var names []string
 	for _, p := range All {

@@ -48,8 +48,8 @@ func onlyInVM(t *testing.T) {
 	}
 }
 
-// TestUdevAsUdevadm compares the properties with those that udev's own program
-// prints, for every device that devices_udev_regex can select.
+// TestUdevAsUdevadm compares the properties with the output of udev's own program, for every device
+// that devices_udev_regex can select.
 func TestUdevAsUdevadm(t *testing.T) {
 	onlyInVM(t)
 	h := host.Live()
@@ -84,8 +84,7 @@ func TestUdevAsUdevadm(t *testing.T) {
 	}
 }
 
-// anyOrder sorts the values that are sets: udev prints them in the order of its
-// hash tables.
+// anyOrder sorts the values that are sets: udev prints them in the order of its hash tables.
 func anyOrder(props map[string]string) map[string]string {
 	for key, between := range map[string]string{"DEVLINKS": " ", "TAGS": ":", "CURRENT_TAGS": ":"} {
 		if v, ok := props[key]; ok {
@@ -116,7 +115,7 @@ func TestDisksOfTheVM(t *testing.T) {
 	}
 }
 
-// TestATADisk lets the real hdparm talk to a disk.
+// TestATADisk tests the real hdparm with a disk.
 func TestATADisk(t *testing.T) {
 	onlyInVM(t)
 	ctx := context.Background()

@@ -16,10 +16,10 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// shells are those that a generated script may meet as sh.
+// shells are the programs that may be sh when a generated script runs.
 var shells = []string{"dash", "bash"}
 
-// fakeSys is the part of a machine that the helpers touch: path and content.
+// fakeSys is the part of a machine that the helpers change: path and content.
 var fakeSys = map[string]string{
 	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":            "powersave",
 	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_available_governors": "performance powersave ondemand",
@@ -51,7 +51,7 @@ var fakeSys = map[string]string{
 		"/dev/sda3 /srv ext4 rw,noatime,commit=600 0 0\ntmpfs /tmp tmpfs rw 0 0",
 }
 
-// stubs stand for programs: each logs its arguments, and iw keeps a state.
+// stubs replace programs: each logs its arguments, and iw keeps a state.
 const stub = `#!/bin/sh
 echo "${0##*/} $*" >>"$SYSROOT/calls"
 case "${0##*/} $3" in
@@ -61,7 +61,7 @@ esac
 exit 0
 `
 
-// sysroot makes the fake machine and the environment of a script on it.
+// sysroot creates the simulated machine and the environment of a script on it.
 func sysroot(t *testing.T) (dir string, env []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -78,7 +78,7 @@ func sysroot(t *testing.T) (dir string, env []string) {
 	return dir, []string{"SYSROOT=" + dir, "PATH=" + dir + "/stubs:/usr/bin:/bin"}
 }
 
-// state reads the fake machine: of a choice the active word.
+// state reads the simulated machine; for a file with choices it returns the active word.
 func state(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -121,9 +121,8 @@ func run(t *testing.T, env []string, argv ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// TestEachHelper runs a helper in start and its counterpart in stop: the first
-// changes what it is to change, verify sees it and sees a drift, and the second
-// leaves the machine as it was.
+// TestEachHelper runs a helper in start and its counterpart in stop. The first makes its change,
+// verify detects the change and a drift, and the second restores the machine.
 func TestEachHelper(t *testing.T) {
 	const (
 		gov   = "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor"
@@ -227,8 +226,8 @@ func TestEachHelper(t *testing.T) {
 	}
 }
 
-// TestEveryHelperIsSupplied: what is translated where nothing stands in its way
-// has an implementation for where something does.
+// TestEveryHelperIsSupplied tests that each helper that can be translated has an implementation for
+// scripts that must keep it.
 func TestEveryHelperIsSupplied(t *testing.T) {
 	for _, h := range helpers() {
 		for _, name := range append([]string{h.name}, h.undo...) {
@@ -248,8 +247,8 @@ func TestEveryHelperIsSupplied(t *testing.T) {
 	}
 }
 
-// TestMissingIsNoFault: a radio that is not there is said when the profile
-// starts, and fails nothing.
+// TestMissingIsNoFault tests that a missing radio device is reported when the profile starts, and
+// is not an error.
 func TestMissingIsNoFault(t *testing.T) {
 	dir, env := sysroot(t)
 	if err := os.RemoveAll(dir + "/sys/class/rfkill"); err != nil {
@@ -316,7 +315,7 @@ func TestImportedScriptRuns(t *testing.T) {
 	}
 }
 
-// TestShellcheck holds the library and a generated script to shellcheck.
+// TestShellcheck checks the library and a generated script with shellcheck.
 func TestShellcheck(t *testing.T) {
 	bin, err := exec.LookPath("shellcheck")
 	if err != nil {
@@ -332,8 +331,8 @@ func TestShellcheck(t *testing.T) {
 	}
 }
 
-// TestNothingIsExecutedByImport: a copy refuses to run anything, and the import
-// of a profile full of commands succeeds on it.
+// TestNothingIsExecutedByImport imports a profile full of commands on a copied machine, which
+// refuses to run programs; the import succeeds.
 func TestNothingIsExecutedByImport(t *testing.T) {
 	root := rhel6Machine(t, "6.12.4", today...)
 	dir := place(t, root, "latency-like")

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// seeds adds a file of each fixture.
+// seeds adds one file of each fixture.
 func seeds(f *testing.F, file string) {
 	f.Helper()
 	paths, err := filepath.Glob("testdata/*/" + file)
@@ -83,8 +83,8 @@ func FuzzSysctl(f *testing.F) {
 	})
 }
 
-// FuzzImport imports arbitrary files: whatever they hold, the new profile loads
-// without a complaint, says what the import said and leaves barriers alone.
+// FuzzImport imports arbitrary files. The new profile must load without warnings, agree with the
+// import's report, and not change write barriers.
 func FuzzImport(f *testing.F) {
 	dirs, _ := filepath.Glob("testdata/*-like")
 	for _, d := range append(dirs, "testdata/helpers-only") {
@@ -108,8 +108,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// checkLoads loads the profile of an import and holds it against what the import
-// said.
+// checkLoads loads the profile of an import and compares it with the import's report.
 func checkLoads(t *testing.T, r Result) *profile.Profile {
 	t.Helper()
 	l := &profile.Loader{

@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// update writes the golden files anew (make golden).
+// update writes the golden files again (make golden).
 var update = os.Getenv("FETTLE_UPDATE_GOLDEN") == "1"
 
-// rhel6Machine is a copied machine with a kernel of today: what is listed is there.
+// rhel6Machine is a copied machine with a current kernel and the listed sysctls.
 func rhel6Machine(t *testing.T, release string, files ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -185,7 +185,7 @@ func TestImportErrors(t *testing.T) {
 	}
 }
 
-// TestWarnings imports single lines and asks for the warning.
+// TestWarnings imports single lines and checks the warning.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct{ file, text, release, want string }{
 		{"sysctl.ktune", "kernel.sched_latency_ns = 1", "5.14.0", "on later kernels its verdict is unsupported"},

@@ -24,8 +24,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// shellExec runs scripts of the tree with this machine's shell, which finds the
-// tree by SYSROOT. Other programs are not there.
+// shellExec runs scripts of the tree with this machine's shell, which finds the tree through
+// SYSROOT. Other programs do not exist.
 type shellExec struct{ root string }
 
 func (e shellExec) LookPath(name string) (string, error) {
@@ -49,7 +49,7 @@ func (e shellExec) Run(ctx context.Context, c host.Command) (host.Result, error)
 	return host.Result{Stdout: out.Bytes(), Stderr: errOut.Bytes(), ExitCode: cmd.ProcessState.ExitCode()}, nil
 }
 
-// settings is what the machine of a test holds below /proc/sys and /sys.
+// settings returns the content of the test machine's files below /proc/sys and /sys.
 func settings(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -69,8 +69,8 @@ func settings(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// TestImportTuneVerifyUndo goes the whole way on a machine of files: import,
-// install, tune, verify, a drift that verify sees, undo, and all is as before.
+// TestImportTuneVerifyUndo runs all steps on a machine of files: import, install, tune, verify, a
+// drift that verify detects, and undo, which restores everything.
 func TestImportTuneVerifyUndo(t *testing.T) {
 	testkitroot.Rights(t)
 	for name, want := range map[string]map[string]string{

@@ -9,9 +9,9 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestTunedRunsAnImport lets the distribution's own TuneD run imported profiles
-// on an invented machine: the files are valid for it, the plug-ins do what
-// ktune did, and the script runs under its contract.
+// TestTunedRunsAnImport runs imported profiles with the distribution's TuneD on a simulated
+// machine: TuneD accepts the files, the plug-ins do what ktune did, and the script is called as
+// TuneD documents.
 func TestTunedRunsAnImport(t *testing.T) {
 	testkitroot.Real(t, "runs TuneD in the Debian test root")
 	for _, c := range []struct {

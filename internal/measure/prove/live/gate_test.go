@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// xz is how a file begins that nothing here reads.
+// xz is the beginning of a file in a format that fettle does not read.
 const xz = "\xfd7zXZ\x00rest"
 
 func gzipped(text string) string {
@@ -24,8 +24,8 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// TestRotated: a log that was just rotated is waited for, or the one of before tells what
-// it is; one without a writer is reported as that.
+// TestRotated tests that a log that was just rotated is waited for, or that the earlier log
+// determines its format. A log without a writer is reported as such.
 func TestRotated(t *testing.T) {
 	const line = "2026-11-21T08:00:00 [I|app|] Completed 200 OK in 12ms (Views: 1ms)\n"
 	for name, x := range map[string]struct {
@@ -94,7 +94,7 @@ func TestRotated(t *testing.T) {
 	}
 }
 
-// TestClock: windows are measured by a clock that cannot be set.
+// TestClock tests that windows are measured with a clock that cannot be set.
 func TestClock(t *testing.T) {
 	if now := host.Live().Clock.Now(); now == now.Round(0) { //nolint:staticcheck // equal with the monotonic reading
 		t.Errorf("%v has no monotonic reading", now)

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// Of a log counts what comes in the window, whatever happens to the file.
+// TestLog tests that only the lines of the window count, whatever happens to the file.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	number := regexp.MustCompile(`took (\d+)`)
@@ -105,8 +105,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log of any format that fettle reads, by lines as the products write them: its
-// duration, another one, and only some of its requests.
+// TestFormats tests logs in all formats that fettle reads, with lines as the products write them:
+// the request's duration, another duration, and a selection of requests.
 func TestFormats(t *testing.T) {
 	const (
 		foreman = `2026-11-21T08:00:01 [I|app|1a2b3c4d] Completed 200 OK in 45ms (Views: 12.3ms | ActiveRecord: 8.1ms | Allocations: 5321)`
@@ -184,8 +184,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A request of several lines that begins in one window and ends in the next has all of
-// them.
+// TestJoined tests that a request of several lines that spans two windows is complete.
 func TestJoined(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "production.log")
 	begin := func(id, controller string) string {

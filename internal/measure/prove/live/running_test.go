@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
-// clock is a machine's time that passes during a wait, with work done meanwhile.
+// clock simulates a machine's time, which passes during a wait while work is done.
 type clock struct {
 	now   time.Time
 	waits []time.Duration
@@ -50,7 +50,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// What is asked for is read, and what is not understood is said.
+// TestMetric tests that valid metrics are parsed, and that others are rejected with the reason.
 func TestMetric(t *testing.T) {
 	for text, want := range map[string]string{
 		"pressure:io":                                         "% false",
@@ -99,8 +99,8 @@ func TestMetric(t *testing.T) {
 	}
 }
 
-// A Prometheus is asked at the end of the window, and one that has nothing to say is
-// found out before anything is changed.
+// TestPrometheus tests that Prometheus is queried at the end of the window, and that one without a
+// result is detected before anything is changed.
 func TestPrometheus(t *testing.T) {
 	answer, asked := `{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"0.25"]}]}}`, ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,8 +127,8 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// A window lasts its time, a little more or less, after the machine has settled; it
-// goes on while nothing happens, ends at once above a cap, and with Ctrl-C.
+// TestWindow tests that a window begins after the machine has settled and lasts its length, varied
+// a little. It is extended while nothing happens, and ends at once above a cap or with Ctrl-C.
 func TestWindow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	write(t, path, "took 1\n")
@@ -193,7 +193,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// The kernel's pressure is a share of the window; none of it counts as next to none.
+// TestPressure tests that the kernel's pressure is a share of the window, and that no pressure
+// counts as a very small share.
 func TestPressure(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "proc/pressure"), 0o755); err != nil {
@@ -232,7 +233,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// No expression of a metric breaks anything.
+// FuzzMetric tests that no metric expression causes a panic.
 func FuzzMetric(f *testing.F) {
 	for _, seed := range []string{"pressure:io", "logs:/a:p99", "prometheus:http://localhost:1:up", "logs::", "prometheus:http://[::1:x", "pressure:some"} {
 		f.Add(seed)

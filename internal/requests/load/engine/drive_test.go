@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// server is one in this process: it knows when each request came and was answered.
+// server is a server in this process that records when each request arrived and was answered.
 type server struct {
 	mu     sync.Mutex
 	n, now int
 	most   int
 	spans  [][2]time.Time
-	// answer does what the n-th request takes; it ends early when gone is closed.
+	// answer handles the n-th request; it ends early when gone is closed.
 	answer func(n int, gone <-chan struct{})
 }
 
@@ -89,7 +89,7 @@ func run(ctx context.Context, t *testing.T, s *server, p Plan) (Outcome, *Total)
 	return out, p.Meter.Sum(0, len(p.Meter.Slices(length)))
 }
 
-// TestEveryStartIsMade: as many requests as the schedule says, none before its time.
+// TestEveryStartIsMade tests that all requests of the schedule are sent, and none before its time.
 func TestEveryStartIsMade(t *testing.T) {
 	s := &server{answer: func(int, <-chan struct{}) {}}
 	begin := time.Now()
@@ -105,9 +105,9 @@ func TestEveryStartIsMade(t *testing.T) {
 	}
 }
 
-// TestStallIsSeenByAllItDelayed: a server that stands still for a second delays the
-// requests of that second, also those that could not be sent meanwhile; each counts from
-// when it was meant to start. A closed loop sees one of them.
+// TestStallIsSeenByAllItDelayed tests a server that stalls for a second. All requests of that
+// second are delayed, also those that could not be sent, and each counts from its intended start.
+// In a closed loop only one request is delayed.
 func TestStallIsSeenByAllItDelayed(t *testing.T) {
 	const stall = time.Second
 	for _, connections := range []int{1, 4, 500} {
@@ -149,7 +149,7 @@ func TestStallIsSeenByAllItDelayed(t *testing.T) {
 	}
 }
 
-// TestUnsent: what no connection became free for is counted, as having waited until the
+// TestUnsent tests that a request that never gets a connection counts as having waited until the
 // end.
 func TestUnsent(t *testing.T) {
 	s := &server{answer: func(_ int, gone <-chan struct{}) { <-gone }}
@@ -173,7 +173,7 @@ func TestClosedModel(t *testing.T) {
 	}
 }
 
-// TestCutShort: when the context ends the run ends, with what was there.
+// TestCutShort tests that a run ends with its context and returns the results so far.
 func TestCutShort(t *testing.T) {
 	for name, p := range map[string]Plan{"open": {Schedule: steady(t, 100, time.Hour), Connections: 5}, "closed": {For: time.Hour, Connections: 5}} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -196,8 +196,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileNoneIsFree: starts for which no connection became free have waited for
-// the server, whoever ends the run.
+// TestInterruptedWhileNoneIsFree tests that starts without a free connection count as waiting for
+// the server, even if the run is interrupted.
 func TestInterruptedWhileNoneIsFree(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -210,7 +210,7 @@ func TestInterruptedWhileNoneIsFree(t *testing.T) {
 	}
 }
 
-// TestRefusingServerIsNotHammered: a closed loop whose requests fail at once backs off.
+// TestRefusingServerIsNotHammered tests that a closed loop whose requests fail at once backs off.
 func TestRefusingServerIsNotHammered(t *testing.T) {
 	n := 0
 	m := NewMeter([]Stretch{{For: time.Second}}, time.Second, 1, func(int) bool { return true })

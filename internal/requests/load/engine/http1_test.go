@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Answers and what is made of them. Each is read at once and byte by byte.
+// Answers with the expected results. Each is read at once and byte by byte.
 var answers = []struct {
 	name, text string
 	toHEAD     bool
@@ -97,8 +97,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever a server sends ends, the buffer stays as it is, what is said does
-// not depend on how it was cut into pieces, and of a kept connection nothing is left over.
+// FuzzAnswer tests that any answer ends, that the buffer keeps its size, that the result does not
+// depend on the division into pieces, and that no data remains on a connection that is kept.
 func FuzzAnswer(f *testing.F) {
 	for _, c := range answers {
 		if len(c.text) < 4096 {
@@ -124,7 +124,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// serve answers each connection with a function, and gives a client of it.
+// serve answers each connection with a function, and returns a client of it.
 func serve(t *testing.T, each func(n int, c net.Conn)) *HTTP1Client {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,8 +188,8 @@ func TestConnectionIsKept(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionIsGone: a server that closes an idle connection is asked again, once,
-// where asking twice does no harm.
+// TestKeptConnectionIsGone tests that a request on an idle connection that the server has closed is
+// sent again, once, if repeating it does no harm.
 func TestKeptConnectionIsGone(t *testing.T) {
 	one := func(_ int, conn net.Conn) {
 		if http1Request(conn) {
@@ -249,7 +249,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWhatIsUnderWay: a client whose server is silent ends when it is closed.
+// TestCloseEndsWhatIsUnderWay tests that closing a client ends its request to a silent server.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	asked := make(chan bool, 1)
 	c := serve(t, func(_ int, conn net.Conn) {
@@ -268,7 +268,8 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// TestRefusedBody: a server that answers before it has read the body, and closes, is heard.
+// TestRefusedBody tests that the answer of a server that closes before it has read the body is
+// read.
 func TestRefusedBody(t *testing.T) {
 	c := serve(t, func(_ int, conn net.Conn) {
 		if http1Request(conn) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestDistribution: percentiles are right within the stated error, whoever counts.
+// TestDistribution tests that percentiles are within the documented error, with concurrent writers
+// too.
 func TestDistribution(t *testing.T) {
 	d := NewDistribution(time.Hour)
 	if d.Percentile(50) != 0 || d.Times().N != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUnion: the parts of meters that saw a share of the samples each, sent as JSON and put
-// together, are what one meter says that saw all of them.
+// TestUnion tests that the merged parts of several meters, each with a share of the samples and
+// sent as JSON, equal one meter with all samples.
 func TestUnion(t *testing.T) {
 	stretches := []Stretch{{For: 3 * time.Second, Stage: -1}, {For: 5 * time.Second}, {For: 5 * time.Second, Stage: 1}}
 	fresh := func() *Meter {
@@ -71,7 +71,7 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// told is all that a meter says of some slices, the histogram included.
+// told returns all results of a meter for some slices, including the histogram.
 func told(t *testing.T, m *Meter, from, to int) []any {
 	t.Helper()
 	x := m.Sum(from, to)

@@ -13,8 +13,8 @@ import (
 
 func good(status int) bool { return status < 400 }
 
-// TestPercentilesAreWithinTheirError: of any distribution the percentiles are those of the
-// sorted values, at most 0.1 % or the resolution off, and in a sum as in one.
+// TestPercentilesAreWithinTheirError compares percentiles of any distribution with those of the
+// sorted values: they differ by at most 0.1 % or the resolution, in sums too.
 func TestPercentilesAreWithinTheirError(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, draw := range map[string]func() time.Duration{
@@ -103,7 +103,7 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 }
 
-// TestSlicesAreBounded: a week has no more slices than an hour.
+// TestSlicesAreBounded tests that a week does not have more slices than an hour.
 func TestSlicesAreBounded(t *testing.T) {
 	for _, d := range []time.Duration{time.Second, 90 * time.Second, time.Hour, 7 * 24 * time.Hour} {
 		m := NewMeter([]Stretch{{For: d}, {For: d, Stage: 1}}, time.Minute, 1, good)

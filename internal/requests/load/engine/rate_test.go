@@ -28,8 +28,8 @@ func TestSteadyRate(t *testing.T) {
 	}
 }
 
-// TestStartsFollowTheRate: in each tenth of a schedule are as many starts as the integral
-// of its rate says, they never go back, and none is beyond the end.
+// TestStartsFollowTheRate tests that each tenth of a schedule has as many starts as the integral of
+// its rate, that start times do not decrease, and that none is after the end.
 func TestStartsFollowTheRate(t *testing.T) {
 	for name, stages := range map[string][]Stage{
 		"up":    {{100, 1000, 10 * time.Second}},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// names is a resolver that counts how often it is asked.
+// names is a resolver that counts its queries.
 type names struct {
 	addresses map[string][]string
 	asked     map[string]int
@@ -45,8 +45,8 @@ func make1(t *testing.T, allow []string, c Common, urls ...string) (*Set, *names
 	return s, n, err
 }
 
-// TestGuardRail: what is not loopback and not allowed is refused, also where one of its
-// addresses alone is not.
+// TestGuardRail tests that a target that is neither loopback nor allowed is refused, even if only
+// one of its addresses is not.
 func TestGuardRail(t *testing.T) {
 	for _, c := range []struct {
 		url, allow, to string
@@ -81,7 +81,7 @@ func TestGuardRail(t *testing.T) {
 	}
 }
 
-// TestResolvedOnce: a name is asked for once, however many URLs have it.
+// TestResolvedOnce tests that a name is resolved once, however many URLs contain it.
 func TestResolvedOnce(t *testing.T) {
 	s, n, err := make1(t, nil, Common{}, "http://localhost/a", "http://localhost/b", "http://localhost/c")
 	if err != nil || n.asked["localhost"] != 1 || len(s.Origins) != 1 || len(s.Origins[0].Sockets) != 2 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// figures are measured ones: the percentile p is p milliseconds.
+// figures are measured values: percentile p is p milliseconds.
 type figures struct {
 	n      int64
 	errors float64
@@ -18,7 +18,7 @@ func (f figures) Latencies() int64             { return f.n }
 func (f figures) Errors() float64              { return f.errors }
 func (f figures) Rate() float64                { return 500 }
 
-// Observed are figures of a server of which the network was not seen.
+// Observed returns figures of a server whose network is unknown.
 func (f figures) Observed(name string) (float64, bool) {
 	v, ok := map[string]float64{CPU: 0.5, RunQueue: 1.5, Memory: 0.9}[name]
 	return v, ok

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestMain makes the test's own program a worker, as a shell command starts it.
+// TestMain lets the test program run as a worker, as a shell command starts one.
 func TestMain(m *testing.M) {
 	if os.Getenv("FETTLE_TEST_WORKER") != "" {
 		if err := Serve(context.Background(), os.Stdin, os.Stdout, invented{}); err != nil {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// invented counts one answer for each connection that it was given.
+// invented counts one answer for each of its connections.
 type invented struct{}
 
 func empty() *engine.Meter {
@@ -91,8 +91,8 @@ func started(t *testing.T, n int) *Fleet {
 	return f
 }
 
-// TestUnionOfParts: what several processes have counted comes out together, from as many
-// runs as are asked for.
+// TestUnionOfParts tests that the counts of several processes are added up, for each number of
+// runs.
 func TestUnionOfParts(t *testing.T) {
 	f := started(t, 3)
 	for _, c := range f.Clients {
@@ -128,7 +128,7 @@ func TestUnionOfParts(t *testing.T) {
 	}
 }
 
-// TestStopped: a load that is interrupted gives what it has.
+// TestStopped tests that an interrupted load returns its results so far.
 func TestStopped(t *testing.T) {
 	f := started(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,8 +147,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLost: one that is gone is named, the others are stopped, and what they have counted is
-// there.
+// TestLost tests that a lost client is named, that the others are stopped, and that their counts
+// are returned.
 func TestLost(t *testing.T) {
 	f := started(t, 2)
 	parts, lost := f.Run(t.Context(), f.Begin(), time.Hour, []Share{{For: time.Hour, Connections: 1}, {Seed: 666}}, func(int, Now) {})
@@ -160,9 +160,9 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestFallsSilent: one whose connection stands and that says nothing any more is told of, and
-// is given up after some time, whatever its load would take; the others are stopped, and what
-// they have counted is there.
+// TestFallsSilent tests a client whose connection exists but that no longer reports. It is reported
+// and, after a time that does not depend on the load, given up. The others are stopped, and their
+// counts are returned.
 func TestFallsSilent(t *testing.T) {
 	root.Real(t, "waits ten seconds for a client that has fallen silent")
 	t.Parallel()
@@ -213,8 +213,8 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// TestSilent: one that never speaks, or stops before it is ready, is not waited for longer
-// than it may take, whatever it has started and whoever holds its output.
+// TestSilent tests that the wait for a client that never responds, or stops before it is ready, is
+// limited, whatever it has started and whichever process holds its output.
 func TestSilent(t *testing.T) {
 	root.Real(t, "waits ten seconds for clients that do not speak")
 	t.Parallel()
@@ -236,7 +236,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestServe: a worker does what it is told in turn, and ends with its input.
+// TestServe tests that a worker processes its messages in order and ends with its input.
 func TestServe(t *testing.T) {
 	in, to := io.Pipe()
 	from, out := io.Pipe()

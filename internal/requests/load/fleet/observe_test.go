@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// machine is an invented one: what it says after so many seconds.
+// machine simulates a machine: its files after a number of seconds.
 type machine struct {
 	sched   bool
 	at      float64
@@ -47,7 +47,7 @@ func (m machine) text() string {
 	return text + m.extra
 }
 
-// course is one of invented machines, a second apart.
+// course simulates samples of a machine, a second apart.
 func course(t *testing.T, all ...machine) *Course {
 	t.Helper()
 	c := &Course{Observer: &Observer{Name: "web1"}}
@@ -135,7 +135,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// broken is a source that ends after some reads.
+// broken is a source that fails after some reads.
 type broken struct {
 	left   int
 	closed bool
@@ -169,7 +169,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestThisMachine: what this machine says is understood, and a shell says the same.
+// TestThisMachine tests that the files of this machine can be parsed, and that a shell reads the
+// same.
 func TestThisMachine(t *testing.T) {
 	// What ssh's other side runs.
 	session, err := ssh.Start(t.Context(), []string{"sh", "-c", script}, observeMaxLine)

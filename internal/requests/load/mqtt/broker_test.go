@@ -8,14 +8,14 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// broker is as much of one as hosts and a proxy need: it gives each message to those who
-// have subscribed to its topic. It keeps nothing.
+// broker simulates a broker as far as hosts and a proxy need it: it sends each message to the
+// subscribers of its topic, and stores nothing.
 type broker struct {
 	address string
 	listen  net.Listener
-	// most is how many clients it takes; 0 is no limit.
+	// most is the maximum number of clients; 0 means no limit.
 	most int
-	// deaf is asked of each message whether it is to be lost.
+	// deaf reports whether a message is to be lost.
 	deaf func(topic string) bool
 
 	mu      sync.Mutex

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// send sends all that may be sent now.
+// send sends all notifications that may be sent now.
 func send(t *tracker) (sent []int) {
 	for {
 		job, ok := t.Next()
@@ -33,7 +33,8 @@ func want(t *testing.T, what string, got []int, want ...int) {
 	}
 }
 
-// TestUndelivered: what no host fetches is hot, cold, and given up with the second tick.
+// TestUndelivered tests that a job that no host fetches becomes hot, then cold, and is given up at
+// the second tick.
 func TestUndelivered(t *testing.T) {
 	x := newTracker(2, 0)
 	if x.Ticks() {
@@ -58,7 +59,7 @@ func TestUndelivered(t *testing.T) {
 	}
 }
 
-// TestLimit: hot, cold and running jobs take the places.
+// TestDispatchLimit tests that hot, cold and running jobs count against the limit.
 func TestDispatchLimit(t *testing.T) {
 	x := newTracker(4, 2)
 	want(t, "new", addDispatch(x, 0, 1, 2, 3), 0, 1)
@@ -82,7 +83,7 @@ func TestDispatchLimit(t *testing.T) {
 	want(t, "nothing waits", send(x))
 }
 
-// TestTwice: a job that is fetched between being given up and being sent again is
+// TestTwice tests that a job that is fetched between being given up and being sent again is
 // notified twice.
 func TestTwice(t *testing.T) {
 	x := newTracker(1, 0)
@@ -100,7 +101,8 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestPassedOver: a job that was taken out of those that wait and put back counts once.
+// TestPassedOver tests that a job that was removed from the waiting jobs and added again counts
+// once.
 func TestPassedOver(t *testing.T) {
 	x := newTracker(3, 1)
 	addDispatch(x, 0, 1, 2)
@@ -142,7 +144,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read can be written and read again.
+// FuzzParse tests that parsed settings can be written and parsed again.
 func FuzzParse(f *testing.F) {
 	f.Add("ttl=5s,resend=15m,limit=200")
 	f.Add("limit=none")

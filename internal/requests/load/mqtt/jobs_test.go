@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// jobs is where jobs are fetched and reported of.
+// jobs simulates the server from which hosts fetch jobs and to which they report.
 type jobs struct {
 	*httptest.Server
-	// answer gives the status of a request; path is GET or POST and what follows the base.
+	// answer returns the status for a request; path is GET or POST and the path after the base.
 	answer func(path string) int
 
 	mu      sync.Mutex
@@ -65,7 +65,7 @@ func startJobs(t *testing.T, answer func(path string) int, start func(*httptest.
 	return j
 }
 
-// pull is how hosts use it.
+// pull describes how hosts use the server.
 func (j *jobs) pull(t *testing.T, every, jobTime time.Duration) *Pull {
 	t.Helper()
 	set, err := engine.Make(t.Context(), []engine.Asked{{Weight: 1, Method: "GET", URL: j.URL + "/ssh/jobs"}}, engine.Common{}, &engine.Allowed{}, net.DefaultResolver)
@@ -75,8 +75,8 @@ func (j *jobs) pull(t *testing.T, every, jobTime time.Duration) *Pull {
 	return &Pull{Base: set.Requests[0], Sockets: set.Origins[0].Sockets, Name: set.Origins[0].Name, Every: every, JobTime: jobTime}
 }
 
-// TestRefusedJobs: what the server does not take is lost as it is on a real host, which
-// tries nothing again.
+// TestRefusedJobs tests that a request that the server rejects is lost, as on a real host, which
+// does not retry.
 func TestRefusedJobs(t *testing.T) {
 	root.Real(t, "waits ten seconds for jobs that do not end")
 	t.Parallel()
@@ -116,8 +116,8 @@ func TestRefusedJobs(t *testing.T) {
 	}
 }
 
-// TestSentAgain: a host whose message was lost hears of its job after two TTL and the
-// resend interval.
+// TestSentAgain tests that a host whose message was lost is notified after two TTL and the resend
+// interval.
 func TestSentAgain(t *testing.T) {
 	root.Real(t, "waits five seconds for a resend")
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// TestStartedTwice: a host that is slower than two TTL and fetches before the resend has
+// TestStartedTwice tests that a host that is slower than two TTL and fetches before the resend gets
 // its job twice.
 func TestStartedTwice(t *testing.T) {
 	root.Real(t, "waits ten seconds for a resend")

@@ -55,8 +55,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever is published to a host's topic, what is taken for a notification has
-// the number of a job that this round can have named.
+// FuzzRead tests that any message that counts as a notification has a job number of this round.
 func FuzzRead(f *testing.F) {
 	f.Add(someRound.notify(5, 1, "http://localhost/jobs", time.Unix(0, 0)))
 	f.Add([]byte(`{"directive":"foreman","metadata":{"event":"start","job_uuid":"01020304-0506-4007-8000-ffffffffffff"},"message_id":"01020304-0506-4007-bfff-ffffffffffff"}`))

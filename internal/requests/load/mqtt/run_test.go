@@ -20,8 +20,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// planOf is a plan for so many hosts at a broker; all is quick, and nothing is waited for
-// longer than it takes.
+// planOf is a plan for a number of hosts and a broker, with short times and waits.
 func planOf(t *testing.T, b *broker, hosts int) Plan {
 	t.Helper()
 	u, err := url.Parse("mqtt://" + b.address)
@@ -51,7 +50,7 @@ func ran(ctx context.Context, t *testing.T, p Plan) *Result {
 	return x
 }
 
-// TestAllAreNotified: each host is let in once and hears of its own job.
+// TestAllAreNotified tests that each host connects once and is notified of its own job.
 func TestAllAreNotified(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -84,8 +83,8 @@ func TestAllAreNotified(t *testing.T) {
 	}
 }
 
-// TestBrokerIsFull: who comes when no place is left is closed off; and because the proxy
-// needs a place for each notification, no host is notified.
+// TestBrokerIsFull tests a full broker, which closes further connections. The proxy needs a
+// connection for each notification, so no host is notified.
 func TestBrokerIsFull(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -124,7 +123,8 @@ func TestBrokerIsFull(t *testing.T) {
 	}
 }
 
-// TestLost: a connection that the broker ends is counted, and its host hears nothing.
+// TestLost tests that a connection that the broker closes is counted, and that its host is not
+// notified.
 func TestLost(t *testing.T) {
 	root.Real(t, "waits ten seconds for messages that do not come")
 	t.Parallel()
@@ -147,7 +147,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestPull: each host fetches its job once, and posts its output and its end.
+// TestPull tests that each host fetches its job once, and posts its output and its result.
 func TestPull(t *testing.T) {
 	t.Parallel()
 	b, j := newBroker(t), newJobs(t, nil)
@@ -169,7 +169,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestPullTLS: where jobs are fetched over TLS the broker need not speak it.
+// TestPullTLS tests jobs over TLS with a broker without TLS.
 func TestPullTLS(t *testing.T) {
 	t.Parallel()
 	b, j := newBroker(t), startJobs(t, nil, (*httptest.Server).StartTLS)
@@ -188,7 +188,7 @@ func TestPullTLS(t *testing.T) {
 	}
 }
 
-// TestLimit: no more jobs are under way than the proxy allows, and as many.
+// TestLimit tests that as many jobs are in progress as the proxy allows, and no more.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 4
@@ -233,7 +233,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was done until then is the result, and nothing goes on.
+// TestInterrupted tests that an interrupted load returns its results so far, and leaves nothing
+// running.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +256,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestNobody: what cannot work is said before anything is measured.
+// TestNobody tests that an impossible setup is reported before anything is measured.
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -95,7 +95,7 @@ func TestPublish(t *testing.T) {
 	s.Leave(time.Now())
 }
 
-// What a broker can say in place of what is due, and what is made of it.
+// TestRefused tests unexpected answers of a broker and the resulting errors.
 func TestRefused(t *testing.T) {
 	var refused *refusedError
 	for name, c := range map[string]struct {
@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// still is a connection whose other side has said all that it will.
+// still is a connection whose other side sends nothing more.
 type still struct {
 	net.Conn
 	*bytes.Reader
@@ -157,7 +157,7 @@ func (still) Close() error                       { return nil }
 func (still) SetDeadline(time.Time) error        { return nil }
 func (still) SetWriteDeadline(t time.Time) error { return nil }
 
-// FuzzNext: whatever a broker sends ends, and no message is longer than the cap.
+// FuzzNext tests that reading ends for any packets, and that no message exceeds the limit.
 func FuzzNext(f *testing.F) {
 	for _, text := range []string{accepted, subscribed, "\x32\x08\x00\x01a\x00\x08new", "\x30\x00", "\x32\x03\x00\x05a", "\xd0\x00\xd0\x00", "\x20\xff\xff\x7f", "\xf0\x00", "\x34\x05\x00\x01a\x00\x01", "\x30\xff\xff\xff\xff\xff"} {
 		f.Add([]byte(text))
@@ -179,7 +179,7 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// TestEnded: whoever waits for a broker that says nothing is woken up when the run ends.
+// TestEnded tests that the end of a run wakes all readers of a silent broker.
 func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
