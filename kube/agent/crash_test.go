@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// selectOwn is what fettle tune does on the node.
+// selectOwn selects a profile on the node, as fettle tune does.
 func selectOwn(t *testing.T, m *agentMachine, name string) {
 	t.Helper()
 	p, err := m.load(t.Context(), name)
@@ -26,11 +26,11 @@ func selectOwn(t *testing.T, m *agentMachine, name string) {
 	}
 }
 
-// killed is the panic that stands for a kill.
+// killed is the panic that simulates a kill.
 type killed struct{}
 
-// The agent is killed at each point of a first apply, of a switch and of a removal.
-// The next one brings about what is wanted, and a removal then gives everything back.
+// TestKilledAtEachPoint kills the agent at each point of a first apply, a switch and a removal. The
+// next agent applies what is requested, and a removal then restores everything.
 func TestKilledAtEachPoint(t *testing.T) {
 	steps := []struct {
 		name       string

@@ -75,8 +75,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// What waits is applied by exactly one boot, however often the agent is started
-// within one.
+// TestDeferredWaitsForExactlyOneBoot tests that a deferred request is applied by exactly one boot,
+// however often the agent starts within one.
 func TestDeferredWaitsForExactlyOneBoot(t *testing.T) {
 	s := Situation{Heard: true, Boot: "boot-1", Wanted: &Wanted{Profile: "b", Origin: "b1", Deferred: tuned.DeferAlways}}
 	applied := 0

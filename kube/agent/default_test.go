@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// The operator's own profiles are applied on a node with what it has of their values,
-// and what they expand and include with it; nothing of them is refused.
+// TestDefaultProfiles applies the operator's own profiles on a node: the values that the node has,
+// including variables and included profiles. None is refused.
 func TestDefaultProfiles(t *testing.T) {
 	text, err := fs.ReadFile(deploy.FS, "default-tuned.yaml")
 	if err != nil {
@@ -41,8 +41,8 @@ func TestDefaultProfiles(t *testing.T) {
 	f.want("/proc/sys/kernel/pid_max", "32768", "/proc/sys/fs/inotify/max_user_watches", "8192")
 }
 
-// What an open descriptor holds is held, again by a new agent, and let go with the
-// profile.
+// TestHeld tests that a value that needs an open descriptor is held, also by a new agent, and
+// released with the profile.
 func TestHeld(t *testing.T) {
 	f := newNode(t, map[string]string{"/sys/devices/system/cpu/cpu0/online": "1\n"})
 	device := filepath.Join(f.dir, "dev/cpu_dma_latency")

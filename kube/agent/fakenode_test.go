@@ -23,7 +23,7 @@ const (
 	bootID     = "/proc/sys/kernel/random/boot_id"
 )
 
-// pristine is what the machine of the tests has initially.
+// pristine are the initial files of the test machine.
 var pristine = map[string]string{
 	swappiness: "60", dirtyRatio: "20", somaxconn: "4096", overcommit: "0", modprobe: "/sbin/modprobe", bootID: "boot-1",
 }
@@ -52,12 +52,12 @@ func newNode(t *testing.T, files map[string]string) *fakeNode {
 	return f
 }
 
-// start is a new agent.
+// start returns a new agent.
 func (f *fakeNode) start() {
 	f.Node = &Node{Name: "node1", Root: f.dir, Tell: func(s string) { f.Log(s) }}
 }
 
-// boot boots the node: the kernel has its own values.
+// boot simulates a boot of the node: the kernel has its own values.
 func (f *fakeNode) boot(id string) {
 	for p, text := range pristine {
 		f.write(p, text+"\n")
@@ -80,7 +80,7 @@ func (f *fakeNode) read(p string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// want looks at values: path, value, path, value.
+// want checks values: path, value, path, value.
 func (f *fakeNode) want(pairs ...string) {
 	f.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -99,7 +99,7 @@ func (f *fakeNode) wantPristine() {
 	}
 }
 
-// profile is a Profile object: name, text, name, text; the first one is wanted.
+// profile returns a Profile object: name, text, name, text; the first one is requested.
 func (f *fakeNode) profile(mode tuned.DeferMode, pairs ...string) *tuned.Profile {
 	f.generation++
 	p := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "node1", Generation: f.generation, Annotations: map[string]string{tuned.DeferredAnnotation: string(mode)}}}
@@ -110,7 +110,7 @@ func (f *fakeNode) profile(mode tuned.DeferMode, pairs ...string) *tuned.Profile
 	return p
 }
 
-// look looks and wants no error, and a decision.
+// look calls Look and requires a decision without an error.
 func (f *fakeNode) look(p *tuned.Profile, want Action) Outcome {
 	f.Helper()
 	out := f.Look(f.Context(), true, p)
@@ -123,7 +123,7 @@ func (f *fakeNode) look(p *tuned.Profile, want Action) Outcome {
 	return out
 }
 
-// verdict is that of one sysctl.
+// verdict returns the verdict of one sysctl.
 func verdict(t *testing.T, out Outcome, name string) (plugin.Verdict, string) {
 	t.Helper()
 	if out.Values != nil {

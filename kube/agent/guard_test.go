@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Each built-in function is allowed, or needs something to be: a new one is refused
-// until it was decided.
+// TestFunctions tests that each built-in function is allowed or needs a permission: a new function
+// is refused until this is decided.
 func TestFunctions(t *testing.T) {
 	none, all := refuse(nil), refuse(tuned.Allow{tuned.Exec: true})
 	for _, f := range profile.Functions {

@@ -10,11 +10,11 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// line is a switch in short.
+// line formats a switch on one line.
 func line(s Switch) string { return fmt.Sprintf("%s > %s: %s", s.From, s.To, s.Why) }
 
-// TestHistory: the switches of a node are those of its journal: a boot and a restart of
-// the agent do not count, and a new agent knows what was before it.
+// TestHistory tests that the switches of a node are those of its journal: boots and restarts of the
+// agent do not count, and a new agent knows the earlier ones.
 func TestHistory(t *testing.T) {
 	f := newNode(t, nil)
 	day := func() *tuned.Profile {
@@ -54,7 +54,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// However often a node switches, what is written is bounded, and the newest stays.
+// TestHistoryIsBounded tests that the annotation is limited, however often a node switches, and
+// contains the newest switches.
 func TestHistoryIsBounded(t *testing.T) {
 	f := newNode(t, nil)
 	var out Outcome

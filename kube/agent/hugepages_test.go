@@ -29,8 +29,8 @@ func TestPoolOf(t *testing.T) {
 	}
 }
 
-// A kubelet that was started before the pages were there does not count them: the value
-// is in force, and the status says what is left to do.
+// TestKubeletCountsHugePages tests a kubelet that started before the pages were reserved and does
+// not count them: the value is in force, and the status names the missing step.
 func TestKubeletCountsHugePages(t *testing.T) {
 	const pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 	f := newNode(t, map[string]string{

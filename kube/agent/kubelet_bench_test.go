@@ -21,8 +21,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet/node"
 )
 
-// visitor plays what is done to a node. What it really does is in packages visit and node,
-// and in test/cluster.
+// visitor simulates the changes of a node. The tests of package node and test/cluster make the real
+// ones.
 type visitor struct {
 	has   string
 	calls []string
@@ -83,7 +83,7 @@ func (v *visitor) Mark(_ context.Context, has string) error {
 	return v.unmarked
 }
 
-// bench is an agent over an API server that is only imitated.
+// bench is an agent with a simulated API server.
 type bench struct {
 	*testing.T
 	*agent
@@ -112,8 +112,8 @@ func newBench(t *testing.T, v *visitor, objects ...client.Object) *bench {
 	return b
 }
 
-// fromTheStart is a watch that begins with what is there, as that of an API server and
-// not that of the imitation.
+// fromTheStart is a watch that begins with the existing objects, as that of a real API server does,
+// but not that of the simulation.
 func fromTheStart(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	w, err := c.Watch(ctx, list, opts...)
 	if err != nil {
@@ -136,12 +136,12 @@ func fromTheStart(ctx context.Context, c client.WithWatch, list client.ObjectLis
 	return watch.NewProxyWatcher(out), nil
 }
 
-// start is a new process.
+// start starts a new process.
 func (b *bench) start(api client.WithWatch) *agent {
 	return &agent{KubeletOptions: KubeletOptions{Node: "n1", Visitor: b.visitor, Client: api, Interval: time.Minute, Log: slog.New(slog.DiscardHandler)}, began: true, cordoned: true}
 }
 
-// did checks what was done since it was last asked.
+// did checks what was done since its last call.
 func (b *bench) did(want ...string) {
 	b.Helper()
 	if !slices.Equal(b.visitor.calls, want) {

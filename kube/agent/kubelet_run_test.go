@@ -15,7 +15,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet/node"
 )
 
-// TestTurns: an agent says that it is there, takes each turn once, and nothing else.
+// TestTurns tests that an agent reports that it is present, carries out each turn once, and nothing
+// else.
 func TestTurns(t *testing.T) {
 	b := newBench(t, &visitor{}, object("1"))
 	b.looks()
@@ -59,7 +60,7 @@ func TestTurns(t *testing.T) {
 	b.did()
 }
 
-// TestEnds: how a turn ends, and what is said of it.
+// TestEnds tests the results of a turn, and their reports.
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		report *node.Report
@@ -84,7 +85,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestRefused: what does not fit is never begun, whoever has written it.
+// TestKubeletRefused tests that an impossible request is never started, whoever has written it.
 func TestKubeletRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec kubelet.NodeKubeletSpec
@@ -106,7 +107,7 @@ func TestKubeletRefused(t *testing.T) {
 	}
 }
 
-// TestPasses: what may pass does not end the turn; that it waits is said.
+// TestPasses tests that a temporary obstacle does not end the turn, and that the wait is reported.
 func TestPasses(t *testing.T) {
 	down := errors.New("the API server is away")
 	b := newBench(t, &visitor{run: func(kubelet.Want) (*node.Report, error) { return nil, down }}, object("1"))
@@ -141,8 +142,8 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// TestKilled: a process after one that was killed ends what that has begun, says it once,
-// and takes the turn that was not answered.
+// TestKilled tests that the process after a killed one finishes the change that was in progress,
+// reports it once, and carries out the unanswered turn.
 func TestKilled(t *testing.T) {
 	// Before the answer: the turn is taken again, which does nothing where all is done.
 	b := newBench(t, &visitor{recovers: &node.Report{Result: node.RolledBack, Error: "cut off"}}, object("1"))
@@ -200,8 +201,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestEnded: an agent that is ended in its turn, as by its replacement, leaves the turn
-// to the next one: its end is no failure of the settings.
+// TestEnded tests that an agent that is replaced during its turn leaves the turn to the next one,
+// and does not report the settings as failed.
 func TestEnded(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	b := newBench(t, &visitor{}, object("1"))
@@ -223,7 +224,7 @@ func TestEnded(t *testing.T) {
 	b.says("1 Settled has=D tried=D")
 }
 
-// TestRun: an agent follows its object, and ends when it is told to.
+// TestRun tests that an agent follows its object, and ends with its context.
 func TestRun(t *testing.T) {
 	b := newBench(t, &visitor{}, object("1"))
 	ctx, end := context.WithCancel(t.Context())

@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// TestEnd: an agent that is replaced leaves the values, one that is taken from the
-// cluster gives them back. The order in which all of it is deleted varies.
+// TestEnd tests that a replaced agent leaves the values, and that an agent that is removed from the
+// cluster restores them. The order in which its objects are deleted varies.
 func TestEnd(t *testing.T) {
 	const there, going = `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","deletionTimestamp":"2026-01-01T00:00:00Z"}}`
 	const gone, forbidden, broken = "404", "403", "500"

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// gather has the metrics as name{label="value"} and their numbers.
+// gather returns the metrics as name{label="value"} with their numbers.
 func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -113,7 +113,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestManual holds the manual's table of metrics against the agent's.
+// TestManual compares the manual's table of metrics with the agent's metrics.
 func TestManual(t *testing.T) {
 	root.Manual(t, "kubernetes-agent.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
 }

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// A label comes, changes and goes: the values follow, and in the end the node has what
-// it had. The agent is another one each time.
+// TestApplySwitchRemove adds, changes and removes a label: the values follow, and in the end the
+// node has its former values. Each step uses a new agent.
 func TestApplySwitchRemove(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart=", restart), func(t *testing.T) {
@@ -58,8 +58,7 @@ func TestApplySwitchRemove(t *testing.T) {
 	}
 }
 
-// Until the API server has answered, nothing is known: what is in force stays, also
-// across a boot.
+// TestNothingHeard tests that values stay, also across a boot, until the API server has answered.
 func TestNothingHeard(t *testing.T) {
 	f := newNode(t, nil)
 	f.look(f.profile("", "day", day), Apply)
@@ -124,8 +123,8 @@ func TestDeferred(t *testing.T) {
 	})
 }
 
-// What may not be done is not done: neither by a text, nor by what a text and the
-// node's own profiles amount to.
+// TestRefused tests that a forbidden action is refused, whether a text requests it directly or
+// together with the node's own profiles.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -207,7 +206,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// The node's administrator, and the kubelet, go first.
+// TestOthersGoFirst tests that the node's administrator and the kubelet take precedence.
 func TestOthersGoFirst(t *testing.T) {
 	f := newNode(t, map[string]string{"/etc/sysctl.d/90-site.conf": "vm.swappiness = 7\n"})
 	f.write(swappiness, "7\n")
@@ -252,7 +251,8 @@ func TestOthersGoFirst(t *testing.T) {
 	f.want(overcommit, "1", swappiness, "7", dirtyRatio, "20")
 }
 
-// Drift is told and not fought, and goes with the profile only where it is ours.
+// TestDrift tests that drift is reported and not corrected, and that a removal of the profile
+// restores only fettle's own values.
 func TestDrift(t *testing.T) {
 	f := newNode(t, nil)
 	p := f.profile("", "day", day)
@@ -276,7 +276,7 @@ func TestDrift(t *testing.T) {
 	f.want(swappiness, "55", dirtyRatio, "20")
 }
 
-// A selection made on the node stays.
+// TestSomebodyElses tests that a selection made on the node stays.
 func TestSomebodyElses(t *testing.T) {
 	f := newNode(t, nil)
 	f.look(f.profile("", "day", day), Apply)
@@ -305,7 +305,7 @@ func TestSomebodyElses(t *testing.T) {
 	f.wantPristine()
 }
 
-// While another transaction runs on the node, the agent waits.
+// TestBusy tests that the agent waits while another transaction runs on the node.
 func TestBusy(t *testing.T) {
 	f := newNode(t, nil)
 	defer func(was time.Duration) { patience = was }(patience)
@@ -343,9 +343,9 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// TestPartitioned: a profile that isolates CPUs, of the form in which OpenShift's operator
-// writes one, loads on a node without TuneD: what it includes is built in. Sections of that
-// which the agent does not allow are values that are refused, and no fault.
+// TestPartitioned tests a profile that isolates CPUs, in the form that OpenShift's operator writes:
+// it loads on a node without TuneD, because its includes are built in. Sections that the agent does
+// not allow are refused values, and not an error.
 func TestPartitioned(t *testing.T) {
 	const text = "[main]\ninclude=cpu-partitioning\n[variables]\nisolated_cores=2-3\n[irqbalance]\nenabled=false\n[bootloader]\ncmdline_cpu_part=+nohz=on rcu_nocbs=${isolated_cores}\n"
 	const mask = "/sys/devices/virtual/workqueue/cpumask"

@@ -18,7 +18,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// eventServer takes events, or answers with a code that is no success.
+// eventServer accepts events, or answers with an error status.
 type eventServer struct {
 	code int
 	made []string // REASON: MESSAGE, as far as the first colon of that
@@ -42,8 +42,8 @@ func (s *eventServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `{}`)
 }
 
-// TestOwed: what an agent does before the API server has said which profile the node is to
-// have, as after each boot, or while it takes no events, is told afterwards, once.
+// TestOwed tests that changes before the API server has sent the node's Profile, as after each
+// boot, or while it accepts no events, are reported later, once.
 func TestOwed(t *testing.T) {
 	f := newNode(t, nil)
 	server := &eventServer{}
@@ -128,9 +128,9 @@ func TestOwed(t *testing.T) {
 	}
 }
 
-// TestForeignProfile: of a Profile that is the Node Tuning Operator's the agent applies
-// nothing and writes nothing, neither status nor annotation nor event; where fettle's
-// operator has taken it over, it does both.
+// TestForeignProfile tests a Profile of the Node Tuning Operator: the agent applies nothing and
+// writes no status, annotation or event. After fettle's operator has taken it over, the agent does
+// both.
 func TestForeignProfile(t *testing.T) {
 	f := newNode(t, nil)
 	writes := 0

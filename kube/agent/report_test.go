@@ -65,8 +65,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// However many values there are, what is written is bounded, and the ones that are not
-// as wanted come first.
+// TestReportIsBounded tests that the report is limited, however many values there are, and begins
+// with the values that are not as requested.
 func TestReportIsBounded(t *testing.T) {
 	var many []tune.Checked
 	for i := range 3000 {

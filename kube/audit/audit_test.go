@@ -48,7 +48,7 @@ func catalogue(t testing.TB) (all *rule.Catalogue, tables Tables) {
 	return c.all, c.tables
 }
 
-// judged is what the rules say of a cluster: "ID instance" to the finding.
+// judged returns the findings of the rules for a cluster, by "ID instance".
 func judged(t *testing.T, c *Cluster, disabled map[string]string) map[string]rule.Finding {
 	t.Helper()
 	all, tables := catalogue(t)
@@ -66,7 +66,7 @@ func judged(t *testing.T, c *Cluster, disabled map[string]string) map[string]rul
 	return out
 }
 
-// want looks at states: "ID instance", state.
+// want checks states: "ID instance", state.
 func want(t *testing.T, got map[string]rule.Finding, states map[string]rule.State) {
 	t.Helper()
 	for id, state := range states {
@@ -77,7 +77,8 @@ func want(t *testing.T, got map[string]rule.Finding, states map[string]rule.Stat
 	}
 }
 
-// TestKubelets: the rules of a node's kubelet are asked of what each kubelet runs with.
+// TestKubelets tests that the rules for a node's kubelet use the running configuration of each
+// kubelet.
 func TestKubelets(t *testing.T) {
 	config := func(text string) []byte {
 		return []byte(`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1",` + text + `}`)
@@ -99,7 +100,8 @@ func TestKubelets(t *testing.T) {
 	}
 }
 
-// TestOpenShift: what there are rules for of documents is asked of the objects.
+// TestOpenShift tests that the rules for OpenShift's documents are also evaluated for the objects
+// of a cluster.
 func TestOpenShift(t *testing.T) {
 	object := func(kind, name, text string) openshift.Object {
 		return openshift.Object{Kind: kind, Name: name, Text: []byte(text), Listed: true}
@@ -167,7 +169,8 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// What no fix of a cluster may be: something that fettle fix writes on a machine.
+// TestFixesAreWords tests that no fix for a cluster is a change that fettle fix would make on a
+// machine.
 func TestFixesAreWords(t *testing.T) {
 	all, _ := catalogue(t)
 	for _, r := range all.Rules() {
@@ -177,7 +180,7 @@ func TestFixesAreWords(t *testing.T) {
 	}
 }
 
-// A large cluster is judged in seconds: 2000 nodes with five rules of kubelets each.
+// BenchmarkFindings audits a large cluster: 2,000 nodes with five kubelet rules each take seconds.
 func BenchmarkFindings(b *testing.B) {
 	all, tables := catalogue(b)
 	c := &Cluster{Now: time.Unix(2e9, 0)}
@@ -191,9 +194,9 @@ func BenchmarkFindings(b *testing.B) {
 	}
 }
 
-// TestEtcdByRelease: the flags of kubeadm's pods, as the survey reads them, are judged by the
-// release of their image, and by that which kubeadm installs with another Kubernetes; an
-// external etcd by the oldest version that kubeadm accepts.
+// TestEtcdByRelease tests that flags of kubeadm's pods are judged by the release of their image,
+// and by the release that kubeadm installs with another Kubernetes. An external etcd is judged by
+// the oldest version that kubeadm accepts.
 func TestEtcdByRelease(t *testing.T) {
 	member := func(name, image, labels, annotations string, flags ...string) string {
 		words, _ := json.Marshal(append([]string{"etcd"}, flags...))

@@ -13,12 +13,12 @@ import (
 
 const auditUrl = "https://10.0.0.1:2379"
 
-// histogram is one of a member's with all observations in one bucket.
+// histogram returns a member's histogram with all observations in one bucket.
 func histogram(n float64, below, bound float64) prometheus.Buckets {
 	return prometheus.Buckets{below: 0, bound: n, 2 * bound: n, math.Inf(1): n}
 }
 
-// member is one that is well.
+// member returns a healthy member.
 func member() etcd.Look {
 	return etcd.Look{URL: auditUrl, Healthy: true, ID: 1, Peers: []etcd.Peer{{ID: 1, Name: "a"}, {ID: 0xb, Name: "b"}, {ID: 0xc, Name: "c"}}, Page: prometheus.Metrics{
 		Values: map[string]float64{

@@ -80,14 +80,14 @@ kubernetesVersion: v1.34.4
 `
 )
 
-// withKubeadm puts kubeadm's configuration into a cluster.
+// withKubeadm adds kubeadm's configuration to a cluster.
 func withKubeadm(s *server, text string) *server {
 	data, _ := json.Marshal(map[string]string{"ClusterConfiguration": text})
 	s.objects["/api/v1/namespaces/kube-system/configmaps/kubeadm-config"] = fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubeadm-config","namespace":"kube-system"},"data":%s}`, data)
 	return s
 }
 
-// staticPod is a pod of a control plane with its command and arguments.
+// staticPod returns a pod of the control plane with its command and arguments.
 func staticPod(namespace, name, labels, container, image string, command, args []string) string {
 	words := func(list []string) string { text, _ := json.Marshal(list); return string(text) }
 	return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"labels":{%s}},"spec":{"nodeName":"a","containers":[{"name":"other","image":"i","command":["sleep"]},{"name":%q,"image":%q,"command":%s,"args":%s}]},"status":{"phase":"Running"}}`,
@@ -131,7 +131,7 @@ func FuzzKubeadm(f *testing.F) {
 	})
 }
 
-// asked returns the findings about flags of a cluster as read, for a release or for its own.
+// asked returns the findings about flags of a cluster, for a release or for its own.
 func asked(t *testing.T, s *server, as kuberelease.Release) (*Cluster, map[string]rule.Finding) {
 	t.Helper()
 	c, err := start(t, s).Read(t.Context())
@@ -153,8 +153,8 @@ func asked(t *testing.T, s *server, as kuberelease.Release) (*Cluster, map[strin
 	return c, out
 }
 
-// TestKubeadmFlags: extraArgs of kubeadm's configuration are judged by the cluster's release and
-// by another, and what no object has is unknown.
+// TestKubeadmFlags tests that extraArgs in kubeadm's configuration are judged by the cluster's
+// release and by another one, and that flags that no object shows are unknown.
 func TestKubeadmFlags(t *testing.T) {
 	etcdPod := `{"metadata":{"namespace":"kube-system","name":"etcd-a","labels":{"component":"etcd"},"annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://10.0.0.1:2379"}},"spec":{"containers":[{"name":"etcd","image":"registry.k8s.io/etcd:3.6.5-0","command":["etcd","--experimental-initial-corrupt-check=true"]}]},"status":{"phase":"Running"}}`
 	pods := []string{
@@ -230,9 +230,9 @@ func TestKubeadmFlags(t *testing.T) {
 	}
 }
 
-// TestOpenShiftFlags: OpenShift's static pods start etcd and the API server from a script, the
-// latter with a configuration of its revision; what its operators write for another release is
-// unknown.
+// TestOpenShiftFlags tests OpenShift's static pods. They start etcd and the API server from a
+// script, the API server with the configuration of its revision. The flags that its operators write
+// for another release are unknown.
 func TestOpenShiftFlags(t *testing.T) {
 	const servers = "/api/v1/namespaces/openshift-kube-apiserver/configmaps/config-"
 	script := func(words string) []string {

@@ -63,7 +63,7 @@ func TestDrivers(t *testing.T) {
 	}
 }
 
-// TestStorage holds claims against table 10.2 and its footnotes.
+// TestStorage compares claims with table 10.2 and its footnotes.
 func TestStorage(t *testing.T) {
 	used := func(image string, users, replicas int) (out []User) {
 		for range users {

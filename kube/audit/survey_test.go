@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// server is an API server with lists of objects, which it hands out in pages of two.
+// server is an API server with lists of objects, in pages of two.
 type server struct {
 	lists   map[string][]string // by path
 	objects map[string]string
@@ -185,9 +185,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestUnread: what may not be read, or does not answer, is noted where it is missing, and
-// the rest is read.
-// TestUnasked: for an etcd that is not asked the reason is known.
+// TestUnasked tests parts that may not be read or do not answer: each is recorded where it is
+// missing, and the rest is read. If etcd is not queried, the reason is known.
 func TestUnasked(t *testing.T) {
 	s := start(t, small())
 	s.Unasked = "want a certificate"
@@ -298,7 +297,8 @@ func TestSubnets(t *testing.T) {
 	}
 }
 
-// What any user who may make pods and volumes can write is read without a fault.
+// FuzzObjects tests that objects of any user who may create pods and volumes are read without an
+// error.
 func FuzzObjects(f *testing.F) {
 	for _, text := range small().lists["/api/v1/pods"] {
 		f.Add([]byte(text))

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// TestOneLook: events of a moment are one look, when the delay of the first has passed; an
-// update that changes nothing does not count.
+// TestOneLook tests that events within the delay of the first one cause one look, and that an
+// update without a change does not count.
 func TestOneLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())

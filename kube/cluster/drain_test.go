@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// pod is one of a controller of a kind; "" for none.
+// pod returns a pod of a controller of the given kind; "" for none.
 func pod(name, controller string) *core.Pod {
 	yes := true
 	p := &core.Pod{ObjectMeta: meta.ObjectMeta{Name: name, Namespace: "a", UID: types.UID(name)}, Spec: core.PodSpec{NodeName: "n"}, Status: core.PodStatus{Phase: core.PodRunning}}
@@ -31,8 +31,8 @@ func pod(name, controller string) *core.Pod {
 	return p
 }
 
-// cluster is a fake API server in which an eviction of a pod is allowed from its n-th
-// try on, and deletes it.
+// cluster is a simulated API server that allows the eviction of a pod from the n-th attempt on, and
+// then deletes the pod.
 func cluster(t *testing.T, allowed map[string]int, objects ...runtime.Object) (*Node, *fake.Clientset, map[string]int) {
 	t.Helper()
 	c := fake.NewClientset(append(objects, &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n"}})...)
@@ -83,7 +83,8 @@ func testDrain(t *testing.T) {
 	}
 }
 
-// What a disruption budget does not allow is not done, and is told with its reason.
+// TestBudget tests that an eviction that a disruption budget forbids is not made, and is reported
+// with its reason.
 func TestBudget(t *testing.T) { synctest.Test(t, testBudget) }
 
 func testBudget(t *testing.T) {
@@ -101,7 +102,8 @@ func testBudget(t *testing.T) {
 	}
 }
 
-// Pods that nothing makes again are not evicted, and nothing else is then.
+// TestLost tests that pods that no controller would recreate are not evicted, and that no other pod
+// is evicted then.
 func TestLost(t *testing.T) { synctest.Test(t, testLost) }
 
 func testLost(t *testing.T) {
@@ -176,8 +178,8 @@ func TestCordon(t *testing.T) {
 	}
 }
 
-// TestAnnotate: it is there, and gone, and nothing else of the node is another; what is so
-// already is not written again.
+// TestAnnotate tests that an annotation is set and removed, that nothing else of the node changes,
+// and that an existing value is not written again.
 func TestAnnotate(t *testing.T) {
 	n, c, _ := cluster(t, nil)
 	annotations := func() map[string]string {

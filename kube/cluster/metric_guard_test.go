@@ -22,8 +22,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// reviewer answers token and access reviews as an API server does: the token "monitor"
-// is of a client that may get /metrics, "other" of one that may not.
+// reviewer answers token and access reviews as an API server does: the token "monitor" may get
+// /metrics, "other" may not.
 type reviewer struct {
 	mu    sync.Mutex
 	down  bool
@@ -133,7 +133,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestServe: by itself it is HTTPS and asks; open is plain, and does not.
+// TestServe tests that metrics are served over HTTPS with authorization by default, and over plain
+// HTTP without authorization if open.
 func TestServe(t *testing.T) {
 	api := &reviewer{}
 	server := httptest.NewServer(api)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// kubelets is a node as a kubelet tells of it, 50 images and all.
+// kubelets returns a node as a kubelet reports it, with 50 images.
 func kubelets(i int) *core.Node {
 	at := meta.NewTime(time.Date(2026, 3, 1, 12, i%60, 0, 0, time.UTC))
 	n := &core.Node{ObjectMeta: meta.ObjectMeta{
@@ -35,7 +35,7 @@ func kubelets(i int) *core.Node {
 	return n
 }
 
-// TestKeep: what one of the controllers looks at stays, and the rest goes.
+// TestKeep tests that the fields that a controller reads are kept, and all others dropped.
 func TestKeep(t *testing.T) {
 	at := meta.NewTime(time.Date(2026, 3, 1, 12, 3, 0, 0, time.UTC))
 	want := &core.Node{
@@ -74,7 +74,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestSize: kept nodes are small, and nothing of them keeps the whole one in memory.
+// TestSize tests that kept nodes are small, and do not keep the whole node in memory.
 func TestSize(t *testing.T) {
 	const nodes, most = 500, 2 << 10
 	inUse := func() uint64 {
@@ -98,7 +98,7 @@ func TestSize(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// TestLive: what is asked of the API server is the same as in the cache.
+// TestLive tests that nodes read from the API server equal those in the cache.
 func TestLive(t *testing.T) {
 	one, two := kubelets(1), kubelets(2)
 	one.ManagedFields, two.ManagedFields = nil, nil // those of the imitation are its own

@@ -22,9 +22,8 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// TestAgent reads each object of kube/deploy/agent strictly, as its own type, and holds
-// them against the program and against each other. What the API server makes of the
-// policy, test/cluster asks it.
+// TestAgent reads each object of kube/deploy/agent strictly, as its own type, and compares the
+// objects with the program and with each other. test/cluster tests the policy with an API server.
 func TestAgent(t *testing.T) {
 	kustomization := document(t, "agent/kustomization.yaml")[0]
 	var k struct{ Resources []string }

@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/kube/operator"
 )
 
-// ours are the metrics of operator and agents.
+// ours matches the metrics of operator and agents.
 func ours() []cluster.Metric {
 	return slices.Concat(operator.Metrics, operator.KubeletMetrics, operator.HealthMetrics, agent.Metrics)
 }
@@ -54,9 +54,9 @@ func exported(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestDashboard: each metric of the dashboard is exported, by its name and with the
-// labels that the dashboard asks for, those of prometheus.yaml among them. What
-// Prometheus makes of the expressions is seen in test/cluster.
+// TestDashboard tests that each metric of the dashboard is exported with the name and labels that
+// the dashboard uses, including those of prometheus.yaml. test/cluster tests the expressions with
+// Prometheus.
 func TestDashboard(t *testing.T) {
 	known := exported(t)
 	for _, name := range []string{"rest_client_requests_total", "process_cpu_seconds_total", "fettle_operator_nodes", "fettle_agent_look_duration_seconds_bucket"} {
@@ -128,7 +128,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// targetLabels are the labels that Prometheus gives what it gets.
+// targetLabels are the labels that Prometheus adds.
 func targetLabels(t *testing.T) []string {
 	t.Helper()
 	targets := []string{"job", "instance"}
@@ -154,7 +154,7 @@ func targetLabels(t *testing.T) []string {
 	return targets
 }
 
-// grafana is the part of a dashboard that is looked at.
+// grafana is the part of a dashboard that the test reads.
 type grafana struct {
 	Panels []struct {
 		ID                       int
@@ -178,7 +178,7 @@ func dashboard(t *testing.T) (d grafana) {
 	return d
 }
 
-// TestMetricNames: units and endings are Prometheus' (practices/naming).
+// TestMetricNames tests that units and suffixes follow Prometheus (practices/naming).
 func TestMetricNames(t *testing.T) {
 	name := regexp.MustCompile(`^fettle_(operator|agent)(_[a-z]+)+$`)
 	label := regexp.MustCompile(`^[a-z]+$`)

@@ -38,7 +38,7 @@ const defaultRules = `  recommend:
     priority: 40
 `
 
-// TestDefaultTuned holds default-tuned.yaml against the profiles.
+// TestDefaultTuned compares default-tuned.yaml with the profiles.
 func TestDefaultTuned(t *testing.T) {
 	const file = "default-tuned.yaml"
 	names := []string{"openshift", "openshift-control-plane", "openshift-node"}

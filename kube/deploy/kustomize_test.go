@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// kustomization is the part of a kustomization.yaml that is used here.
+// kustomization is the part of a kustomization.yaml that the tests read.
 type kustomization struct {
 	Namespace string
 	Resources []string
@@ -36,7 +36,7 @@ func kustomizationOf(t *testing.T, dir string) (k kustomization) {
 	return k
 }
 
-// files are those that a kustomization stands for.
+// files returns the files of a kustomization.
 func files(t *testing.T, dir string) (out []string) {
 	t.Helper()
 	for _, r := range kustomizationOf(t, dir).Resources {
@@ -49,8 +49,8 @@ func files(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestKustomization: what is listed is there, once, and whatever is not listed is meant
-// to be; images can be named in one place.
+// TestKustomization tests that each listed file exists and is listed once, that only intended files
+// are not listed, and that images are named in one place.
 func TestKustomization(t *testing.T) {
 	all := slices.Concat(files(t, "."), files(t, "kubelet"), files(t, "machines"), files(t, "openshift")) // the last ones only where they are needed
 	images := kustomizationOf(t, ".").Images
@@ -105,8 +105,9 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestRemovalKeeps: what kubectl delete -k removes, of whichever directory, is fettle's own.
-// With a kind that others have objects of, or with a namespace, these would go too.
+// TestRemovalKeeps tests that kubectl delete -k removes only fettle's own objects, for each
+// directory. Deleting a kind that other programs use, or a namespace, would delete their objects
+// too.
 func TestRemovalKeeps(t *testing.T) {
 	for _, dir := range []string{".", "agent", "operator", "metrics", "kubelet", "machines", "openshift"} {
 		for _, file := range files(t, dir) {
@@ -126,11 +127,10 @@ func TestRemovalKeeps(t *testing.T) {
 	}
 }
 
-// TestSecurityContextConstraints: on OpenShift each account of ours may use one kind of
-// constraints, which admits the pods of that account: privileged admits everything;
-// nonroot-v2 (openshift/api, security/v1) admits pods of any user but root that drop ALL
-// capabilities, gain no privileges, have the seccomp profile RuntimeDefault and nothing of
-// the host's.
+// TestSecurityContextConstraints tests that on OpenShift each account of fettle may use one kind of
+// constraints, which admits the pods of that account. privileged admits everything. nonroot-v2
+// (openshift/api, security/v1) admits pods of any user but root that drop ALL capabilities, gain no
+// privileges, have the seccomp profile RuntimeDefault and use nothing of the host.
 func TestSecurityContextConstraints(t *testing.T) {
 	uses, bound := map[string][]string{}, map[string]string{}
 	for _, file := range files(t, "openshift") {
@@ -177,8 +177,8 @@ func TestSecurityContextConstraints(t *testing.T) {
 	}
 }
 
-// TestOperator reads the objects of kube/deploy/operator strictly. That they are enough, and
-// that an API server takes them, is seen in test/cluster.
+// TestOperator reads the objects of kube/deploy/operator strictly. test/cluster tests that they are
+// sufficient, and that an API server accepts them.
 func TestOperator(t *testing.T) {
 	kinds := map[string]func() any{
 		"ServiceAccount": func() any { return &core.ServiceAccount{} }, "ClusterRole": func() any { return &rbac.ClusterRole{} },

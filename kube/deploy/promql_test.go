@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// uses are what an expression of Prometheus' language asks for: metrics, and labels.
+// uses are the metrics and labels that a Prometheus expression uses.
 type uses struct{ metrics, labels []string }
 
 var (
@@ -19,8 +19,7 @@ var (
 	promWords  = []string{"and", "or", "unless", "offset", "bool", "inf", "nan"}
 )
 
-// usesOf reads an expression as far as names go. What it means Prometheus itself is asked
-// in test/cluster.
+// usesOf returns the names in an expression. test/cluster evaluates expressions with Prometheus.
 func usesOf(expr string) (u uses) {
 	tokens := promTokens.FindAllString(promTexts.ReplaceAllString(expr, `0`), -1)
 	next := func(i int) string {

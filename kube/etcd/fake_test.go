@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// fakeCluster is some members of etcd that answer as its gateway does.
+// fakeCluster simulates members of etcd and their gateway.
 type fakeCluster struct {
 	mu      sync.Mutex
 	members []*fakeMember
 	leader  uint64
-	// compacts is what a compaction takes out of use, in bytes of each database.
+	// compacts is the number of bytes in each database that a compaction frees.
 	compacts uint64
 	did      []string // in order
 	alarms   []string
@@ -25,7 +25,7 @@ type fakeCluster struct {
 	unlisted []string
 }
 
-// fakeMember is one of them.
+// fakeMember is one member.
 type fakeMember struct {
 	id          uint64
 	cluster     uint64
@@ -34,14 +34,14 @@ type fakeMember struct {
 	ill         bool
 	mute        bool
 	errors      []string
-	// looks are how often it is still asked until it gives back what was compacted.
+	// looks is the number of queries until the member reports the freed space.
 	looks int
 	url   string
 	of    *fakeCluster
 }
 
-// newCluster starts members with databases of these sizes and so much of each in use, in
-// MiB. The first leads.
+// newCluster starts members with the given sizes of databases and of their used parts, in MiB. The
+// first member leads.
 func newCluster(t *testing.T, sizes ...[2]uint64) (*fakeCluster, []*Member) {
 	t.Helper()
 	c := &fakeCluster{leader: 0xa0}

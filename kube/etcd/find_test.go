@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// The lists that are asked for.
+// The requested lists.
 const (
 	kubeadm   = "/api/v1/namespaces/kube-system/pods?labelSelector=component%3Detcd"
 	openShift = "/api/v1/namespaces/openshift-etcd/pods?labelSelector=app%3Detcd"
@@ -21,7 +21,7 @@ const (
 	nodes     = "/api/v1/nodes?labelSelector=node-role.kubernetes.io%2Fetcd"
 )
 
-// findCluster is an API server with these lists; others are empty, and "forbidden" is refused.
+// findCluster is an API server with these lists. Other lists are empty, and "forbidden" is refused.
 func findCluster(t *testing.T, lists map[string]string) *cluster.Server {
 	t.Helper()
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func findCluster(t *testing.T, lists map[string]string) *cluster.Server {
 	return cluster.New(base, h.Client().Transport)
 }
 
-// pod is one with an annotation of kubeadm, a command and an address.
+// pod returns a pod with an annotation of kubeadm, a command and an address.
 func pod(name, urls, ip string, words ...string) string {
 	if urls != "" {
 		urls = fmt.Sprintf(`"annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":%q},`, urls)
@@ -56,8 +56,8 @@ func node(name, annotation, address string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q,"annotations":{%q:%q}}}`, name, annotation, address)
 }
 
-// TestMembers: each sort of cluster shows its members in its own place, and what only the
-// member's own machine could use is not taken: here it would be another etcd.
+// TestMembers tests that the members of each kind of cluster are found. An address that only the
+// member's own machine can use is ignored, because on this machine it would be another etcd.
 func TestMembers(t *testing.T) {
 	const server = `kube-apiserver","--etcd-servers=https://127.0.0.1:2379","--etcd-cafile=/pki/etcd/ca.crt","--etcd-certfile=/pki/c.crt","--etcd-keyfile","/pki/c.key`
 	for name, c := range map[string]struct {
@@ -91,7 +91,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestUnasked: what is said of etcd if no member was asked is what there is, and what to do.
+// TestUnasked tests that the message without queried members describes what was found, and what to
+// do.
 func TestUnasked(t *testing.T) {
 	refused, err := Members(t.Context(), findCluster(t, map[string]string{kubeadm: "forbidden", openShift: "forbidden", servers: "forbidden", nodes: "forbidden"}))
 	if err != nil {

@@ -29,7 +29,7 @@ type server struct {
 	cmd *exec.Cmd
 }
 
-// serve starts members that are one cluster, on ports of loopback.
+// serve starts members of one cluster on ports of loopback.
 func serve(t *testing.T, n int, more ...string) []*server {
 	t.Helper()
 	var ports []int
@@ -77,7 +77,7 @@ func serve(t *testing.T, n int, more ...string) []*server {
 	return all // the ports are free again when it returns
 }
 
-// start lets them run, and waits until they are well.
+// start starts the members and waits until they are healthy.
 func start(t *testing.T, all []*server, members []*Member) {
 	t.Helper()
 	for _, s := range all {
@@ -109,9 +109,9 @@ func urlsOf(all []*server) []string {
 	return out
 }
 
-// fill writes keys and deletes them again: what they took is free once history is gone. It
-// returns when all members tell of it: they apply what the leader has, and count the size
-// of their databases, a moment later.
+// fill writes and deletes keys; their space is free once the history is compacted. It returns when
+// all members report the new size: members apply the leader's log, and update their sizes a moment
+// later.
 func fill(t *testing.T, members []*Member) {
 	t.Helper()
 	m := members[0]
@@ -138,7 +138,7 @@ func fill(t *testing.T, members []*Member) {
 	}
 }
 
-// ticking writes a key all the time, as the components of Kubernetes renew their leases.
+// ticking keeps writing a key, as the components of Kubernetes renew their leases.
 func ticking(t *testing.T, url string) {
 	t.Helper()
 	members, err := Open([]string{url}, Access{})
@@ -166,8 +166,8 @@ func kept(t *testing.T, m *Member) {
 	}
 }
 
-// TestThreeMembers: three real members are read, compacted and defragmented, the leader
-// last; and with one that dies on the way the work stops.
+// TestThreeMembers reads, compacts and defragments three real members, the leader last. If a member
+// dies during this, the work stops.
 func TestThreeMembers(t *testing.T) {
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
@@ -257,7 +257,7 @@ func TestThreeMembers(t *testing.T) {
 	kept(t, members[leader])
 }
 
-// TestCertificates: a member that wants certificates tells those that have one.
+// TestCertificates tests that a member that requires certificates answers clients with one.
 func TestCertificates(t *testing.T) {
 	if !root.Inside(t, root.Options{Servers: true}) {
 		return
@@ -303,7 +303,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// certificate makes an authority, and a certificate of it for 127.0.0.1.
+// certificate creates a CA, and a certificate signed by it for 127.0.0.1.
 func certificate(t *testing.T) Access {
 	t.Helper()
 	must := func(err error) {

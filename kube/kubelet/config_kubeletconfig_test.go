@@ -64,8 +64,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadList reads what kubectl get -o yaml prints: a List, of objects with all that the
-// API server adds to them.
+// TestReadList reads the output of kubectl get -o yaml: a List of objects with all fields that the
+// API server adds.
 func TestReadList(t *testing.T) {
 	const list = `apiVersion: v1
 items:
@@ -157,7 +157,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// form is the part of OpenAPI v3 that is looked at.
+// form is the part of OpenAPI v3 that the test reads.
 type form struct {
 	Type       string           `yaml:"type"`
 	Properties map[string]*form `yaml:"properties"`
@@ -168,7 +168,7 @@ type form struct {
 	Default    any              `yaml:"default"`
 }
 
-// at is the form of a field below it, by a path as .status.nodes.
+// at returns the form of a field below it, by a path such as .status.nodes.
 func (s *form) at(path string) *form {
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		if s = s.Properties[name]; s == nil {
@@ -178,7 +178,7 @@ func (s *form) at(path string) *form {
 	return s
 }
 
-// TestDefinitions holds the definitions against the types, field by field.
+// TestDefinitions compares the definitions with the types, field by field.
 func TestDefinitions(t *testing.T) {
 	for file, typ := range map[string]reflect.Type{
 		"crds/fettle.dev_kubeletpools.yaml":                                reflect.TypeFor[KubeletPool](),

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestManual holds the manual's tables against what may be set and what is refused.
+// TestManual compares the manual's tables with the allowed and refused settings.
 func TestManual(t *testing.T) {
 	var set, not strings.Builder
 	set.WriteString("| setting | takes | what it is |\n|---|---|---|\n")
@@ -24,7 +24,8 @@ func TestManual(t *testing.T) {
 	root.Manual(t, "kubelet.md", root.Generated{Name: "settings", Text: set.String()}, root.Generated{Name: "refused", Text: not.String()})
 }
 
-// TestManualObjects: the objects of the page are accepted, and each KubeletConfig selects its pool.
+// TestManualObjects tests that the objects of the page are accepted, and that each KubeletConfig
+// selects its pool.
 func TestManualObjects(t *testing.T) {
 	page, err := os.ReadFile("../../docs/kubelet.md")
 	if err != nil {

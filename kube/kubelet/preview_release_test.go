@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// previewOf is a node whose kubelet has a version.
+// previewOf returns a node whose kubelet has a version.
 func previewOf(name, version, runs string) NodePreview {
 	n := node(name, runs)
 	n.Status.NodeInfo.KubeletVersion = version
 	return n
 }
 
-// TestMixedReleases: each node of a pool is judged by the release of its own kubelet, and one
-// release without an option has the pool refused, as the operator does it.
+// TestMixedReleases tests that each node of a pool is judged by the release of its own kubelet. If
+// one release lacks an option, the pool is refused, as the operator does.
 func TestMixedReleases(t *testing.T) {
 	const option = "{cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}"
 	nodes := []NodePreview{previewOf("n2", "v1.32.13", "{}"), previewOf("n3", "v1.32.13", "{featureGates: {CPUManagerPolicyAlphaOptions: true}}"),
@@ -35,8 +35,8 @@ func TestMixedReleases(t *testing.T) {
 	}
 }
 
-// TestRefusedBy: only what no configuration of a node's own can make right is refused. Each
-// entry without a reason starts on a node that opens the gates, or reserves what is missing.
+// TestRefusedBy tests that only settings that no node configuration could make valid are refused.
+// Each entry without a reason starts on a node that enables the gates or reserves what is missing.
 func TestRefusedBy(t *testing.T) {
 	for _, c := range []struct{ version, settings, want string }{
 		{"v1.31.14", "{maxPods: 250}", ""},
@@ -77,8 +77,8 @@ func TestRefusedBy(t *testing.T) {
 	}
 }
 
-// TestByRelease: values that fettle does not set are refused with what each release makes
-// of them.
+// TestByRelease tests that values that fettle does not support are refused with their effect in
+// each release.
 func TestByRelease(t *testing.T) {
 	for _, c := range []struct {
 		settings string

@@ -51,7 +51,7 @@ func previewCluster(t *testing.T, settings string, nodes ...NodePreview) Cluster
 	}}}
 }
 
-// lines are the nodes of the only pool, one line each.
+// lines returns the nodes of the only pool, one line each.
 func lines(t *testing.T, p Plan) string {
 	t.Helper()
 	if len(p.Pools) != 1 {
@@ -118,7 +118,7 @@ func TestPreviewRefused(t *testing.T) {
 	}
 }
 
-// told is a node that fettle has given settings, and whose agent has said how that ended.
+// told is a node that has received settings from fettle, and whose agent has reported the result.
 func told(t *testing.T, name, runs, settings string, phase NodePhase) NodePreview {
 	t.Helper()
 	n := node(name, runs)
@@ -142,8 +142,8 @@ func told(t *testing.T, name, runs, settings string, phase NodePhase) NodePrevie
 	return n
 }
 
-// TestTakenOut: a setting that an object has no more is one that changes, though the
-// kubelet runs with all that is wanted.
+// TestTakenOut tests that a setting that was removed from an object is a change, even if the
+// kubelet runs with all requested settings.
 func TestTakenOut(t *testing.T) {
 	const runs = "{maxPods: 20, podsPerCore: 5, kubeReserved: {cpu: 500m, memory: 1Gi}}"
 	same := told(t, "n2", runs, `{"maxPods": 20, "kubeReserved": {"cpu": "500m"}}`, Settled)
@@ -168,8 +168,8 @@ func TestTakenOut(t *testing.T) {
 	}
 }
 
-// TestStopped: a pool in which a node has failed begins nothing, until the settings are
-// others or the pool says so.
+// TestStopped tests that a pool with a failed node starts no node until the settings or the pool's
+// annotation change.
 func TestStopped(t *testing.T) {
 	in := previewCluster(t, "{maxPods: 20}", told(t, "n1", "{maxPods: 110}", `{"maxPods": 20}`, ConditionFailed), node("n2", "{maxPods: 110}"))
 	p := Of(in)
@@ -192,8 +192,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestTriedOthers: what is in the way of these settings holds also on a node that has
-// tried others, or was told to try again.
+// TestTriedOthers tests that an obstacle for these settings also applies to a node that has tried
+// others, or was asked to try again.
 func TestTriedOthers(t *testing.T) {
 	const why = "the kubelet would not start: the static CPU manager needs reserved CPUs"
 	for _, phase := range []NodePhase{ConditionFailed, ConditionBlocked, Settled} {
@@ -209,8 +209,8 @@ func TestTriedOthers(t *testing.T) {
 	}
 }
 
-// TestUnread: of a node that has what is wanted nothing is asked, and of one that changes
-// nothing is known, so that a kubelet that does not answer is no refusal there.
+// TestUnread tests that a node that already has the settings is not queried, and that a node in the
+// middle of a change is unknown: its silent kubelet is not a refusal.
 func TestUnread(t *testing.T) {
 	changing, broken := told(t, "n2", "", `{"maxPods": 10}`, Settled), told(t, "n3", "", `{"maxPods": 20}`, ConditionBroken)
 	changing.Kubelet.Spec.Turn = 2
@@ -229,7 +229,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// The Machine Config Operator leaves a node as it is that runs with the settings.
+// TestTheirs tests that the Machine Config Operator leaves a node that runs with the settings
+// unchanged.
 func TestTheirs(t *testing.T) {
 	in := previewCluster(t, "{maxPods: 20}", node("n1", "{maxPods: 20}"), node("n2", "{maxPods: 110}"))
 	in.Pools[0].Theirs = true

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// away is an evaluation of its own: whether a node is not there for pods.
+// away is an independent test whether a node is unavailable for pods.
 func away(n Node, digest string) bool {
 	if n.Absent || !n.Ready || n.DiskPressure || n.NetworkUnavailable || n.Unschedulable {
 		return true
@@ -23,8 +23,8 @@ func away(n Node, digest string) bool {
 	return false
 }
 
-// TestRandom lets roll-outs happen while nodes fail, are cordoned and come back, and
-// holds each decision to what always has to be so.
+// TestRandom simulates rollouts while nodes fail, are cordoned and return, and checks each decision
+// against rules that must always be true.
 func TestRandom(t *testing.T) {
 	runs := 2000
 	if testing.Short() {

@@ -13,7 +13,7 @@ import (
 func number(n int) *intstr.IntOrString     { v := intstr.FromInt32(int32(n)); return &v }
 func percent(s string) *intstr.IntOrString { v := intstr.FromString(s); return &v }
 
-// rolloutOf makes nodes n1, n2, ... that are Ready and have nothing, each changed by its words.
+// rolloutOf returns Ready nodes n1, n2, ... without settings, each changed by its words.
 func rolloutOf(words ...string) []Node {
 	var out []Node
 	for i, all := range words {
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// What is unavailable is said with its reason, and the order is one for people.
+// TestReasons tests that unavailable nodes have a reason, and that they are sorted for readers.
 func TestReasons(t *testing.T) {
 	nodes := rolloutOf("not-ready", "cordoned", "failed-before", "-")
 	nodes[3].Name = "n10"

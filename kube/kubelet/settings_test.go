@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRefusedAsOpenShift: what OpenShift refuses is refused, with a reason.
+// TestRefusedAsOpenShift tests that settings that OpenShift refuses are refused, with a reason.
 func TestRefusedAsOpenShift(t *testing.T) {
 	for _, text := range []string{
 		"cgroupDriver: systemd", "clusterDNS: [10.0.0.10]", "clusterDomain: x", "featureGates: {A: true}", "staticPodPath: /x",
@@ -95,7 +95,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestMerge has the examples of RFC 7386, appendix A, that are of objects.
+// TestMerge has those examples of RFC 7386, appendix A, that are objects.
 func TestMerge(t *testing.T) {
 	for _, c := range []struct{ under, over, want string }{
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},

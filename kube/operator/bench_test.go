@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/profiles"
 )
 
-// cached has nodes and Profiles as the caches have them, and takes what is written as an
-// API server does as far as a client sees it: the body of the request is made.
+// cached has nodes and Profiles as the caches have them, and accepts writes like an API server:
+// each request's body is built.
 type cached struct {
 	client.Client
 	nodes    map[string]*corev1.Node
@@ -52,9 +52,9 @@ func (c *cached) Patch(_ context.Context, o client.Object, p client.Patch, _ ...
 	return err
 }
 
-// BenchmarkFlip is what the operator itself does when the labels of 500 nodes change so
-// that each gets another profile: decide each, and make the request that changes its
-// Profile. What the API server does with 500 requests is not in it (test/cluster).
+// BenchmarkFlip measures the operator's own work when the labels of 500 nodes change so that each
+// gets another profile: it decides each node and builds the request. The API server's work is not
+// included (test/cluster).
 func BenchmarkFlip(b *testing.B) {
 	const nodes = 500
 	object := func(name, label string) *tuned.Tuned {

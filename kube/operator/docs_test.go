@@ -7,7 +7,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// TestManual holds the manual's table of metrics against the operator's.
+// TestManual compares the manual's table of metrics with the operator's metrics.
 func TestManual(t *testing.T) {
 	root.Manual(t, "kubernetes-tuned.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
 }

@@ -28,9 +28,8 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// healthBench is a controller over an API server that is only imitated; its caches are the API
-// server itself, unless stale is set: then they have what was there then. The real one is
-// in test/cluster.
+// healthBench is a controller with a simulated API server. Its caches are the API server itself,
+// unless stale is set: then they contain the state of that time. test/cluster uses a real one.
 type healthBench struct {
 	*healthController
 	t       *testing.T
@@ -39,8 +38,8 @@ type healthBench struct {
 	deleted []string
 	writes  int
 	works   int
-	// fail is the answer to the next deletion, and lost what happens before the next
-	// status is written.
+	// fail is the answer to the next deletion, and lost what happens before the next status is
+	// written.
 	fail error
 	lost func()
 }
@@ -82,15 +81,15 @@ func healthNewBench(t *testing.T, limit string, machines, ill int, more ...clien
 	return b
 }
 
-// none is a mapper of a cluster that has no kinds of others.
+// none is a mapper for a cluster without other controllers' kinds.
 type none struct{ meta.RESTMapper }
 
 func (none) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
 }
 
-// healthPool are machines of one set, of which the first are ill, and a check of them. The
-// machines have a finalizer, as those of a provider.
+// healthPool returns the machines of one set, of which the first ones are unhealthy, and a check of
+// them. The machines have a finalizer, like those of a provider.
 func healthPool(at time.Time, limit string, machines, ill int) (out []client.Object) {
 	m := intstr.Parse(limit)
 	c := &machine.HealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "workers", UID: "check"}}
@@ -140,7 +139,7 @@ func (b *healthBench) status() machine.HealthCheckStatus {
 	return c.Status
 }
 
-// gone lets a machine that is being deleted go, and its node with it.
+// gone removes a machine that is being deleted, and its node.
 func (b *healthBench) gone(name string) {
 	b.t.Helper()
 	m := &machine.Machine{}
@@ -187,7 +186,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestTables are source 002's, section 3.4.1.
+// TestTables tests the tables of OpenShift 4.4 Scalability and Performance, 3.4.1.
 func TestTables(t *testing.T) {
 	for _, c := range []struct {
 		limit         string
@@ -212,7 +211,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What the caches have not seen yet is seen before a machine is deleted.
+// TestStaleCache tests that changes that the caches lack are seen before a machine is deleted.
 func TestStaleCache(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3).look()
 	stale := fake.NewClientBuilder().WithScheme(HealthScheme()).WithObjects(healthPool(b.at, "40%", 25, 3)...).WithStatusSubresource(&machine.HealthCheck{}).Build()
@@ -250,7 +249,7 @@ func TestStaleCache(t *testing.T) {
 	}
 }
 
-// reading is a client that reads elsewhere than it writes.
+// reading is a client that reads and writes through different clients.
 type reading struct {
 	client.Client
 	from client.Reader
@@ -264,8 +263,8 @@ func (r reading) List(ctx context.Context, l client.ObjectList, opts ...client.L
 	return r.from.List(ctx, l, opts...)
 }
 
-// A pause that is seen only when a machine is about to be deleted is looked after: when
-// it is over the check is decided again.
+// TestPauseThatIsFoundLate tests a pause that is found only when a machine is about to be deleted:
+// when it ends, the check is decided again.
 func TestPauseThatIsFoundLate(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3)
 	queued := func() (all []string) {
@@ -313,7 +312,7 @@ func TestPauseThatIsFoundLate(t *testing.T) {
 	}
 }
 
-// Of two operators that act at once, one fails before it has deleted anything.
+// TestTwoOperators tests two operators that act at once: one fails before it has deleted anything.
 func TestTwoOperators(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3).look()
 	b.once()
@@ -339,7 +338,7 @@ func TestTwoOperators(t *testing.T) {
 	}
 }
 
-// A deletion that is refused is tried again, and told.
+// TestRefusedDeletion tests that a refused deletion is retried and reported.
 func TestRefusedDeletion(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3).look()
 	b.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "machines"}, "m02", errors.New("no right"))
@@ -359,7 +358,8 @@ func TestRefusedDeletion(t *testing.T) {
 	}
 }
 
-// OpenShift's own controller is named, and nothing else is written; --adopt acts.
+// TestHealthRival tests that OpenShift's own controller is named and nothing else is written, and
+// that --adopt acts.
 func TestHealthRival(t *testing.T) {
 	rival := func(replicas int64) client.Object {
 		d := &unstructured.Unstructured{Object: map[string]any{
@@ -412,7 +412,8 @@ func TestControlPlane(t *testing.T) {
 	}
 }
 
-// The next look is when the first timeout ends, and no sooner than after a second.
+// TestNext tests that the next look is at the end of the first timeout, but not before a second has
+// passed.
 func TestNext(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 0).look()
 	for i, since := range []time.Duration{2 * time.Minute, 4 * time.Minute} {
@@ -440,7 +441,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A check whose selector cannot be read says so in its status, and is not tried again.
+// TestBadCheck tests that a check with an invalid selector says so in its status, and is not
+// retried.
 func TestBadCheck(t *testing.T) {
 	b := healthNewBench(t, "40%", 3, 1).look()
 	c := &machine.HealthCheck{}

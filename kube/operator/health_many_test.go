@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// fleet is a check of a namespace and its machines, of which some are ill for so many
-// minutes.
+// fleet is a check of a namespace with its machines, some of which have been unhealthy for the
+// given minutes.
 func fleet(at time.Time, namespace, name string, machines int, ill ...int) (out []client.Object) {
 	c := &machine.HealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	c.Spec.Selector.MatchLabels = map[string]string{"fleet": name}
@@ -41,8 +41,8 @@ func fleet(at time.Time, namespace, name string, machines int, ill ...int) (out 
 	return out
 }
 
-// newFleets are checks of several namespaces, in addition to the bench's own, which has nothing
-// to do.
+// newFleets returns checks of several namespaces, in addition to the bench's own check, which has
+// nothing to do.
 func newFleets(t *testing.T) *healthBench {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	b := healthNewBench(t, "40%", 5, 0, slices.Concat(fleet(at, "east", "a", 6, 20, 50), fleet(at, "east", "b", 6, 40), fleet(at, "west", "a", 6, 30, 10))...)
@@ -60,7 +60,7 @@ func (b *healthBench) says(namespace, name string) machine.Condition {
 	return condition(c.Status)
 }
 
-// finish lets a machine that is being deleted go.
+// finish removes a machine that is being deleted.
 func (b *healthBench) finish(namespace, name string) {
 	b.t.Helper()
 	m := &machine.Machine{}
@@ -76,8 +76,8 @@ func (b *healthBench) finish(namespace, name string) {
 	}
 }
 
-// TestOneOfAllChecks: one machine at a time over the checks of all namespaces, the
-// longest ill first; who waits says for whom.
+// TestOneOfAllChecks tests that one machine at a time is remediated over the checks of all
+// namespaces, the one unhealthy the longest first, and that waiting checks name it.
 func TestOneOfAllChecks(t *testing.T) {
 	b := newFleets(t)
 	order := []string{"east/a-1", "east/b-0", "west/a-0", "east/a-0", "west/a-1"}
@@ -116,7 +116,7 @@ func TestOneOfAllChecks(t *testing.T) {
 	}
 }
 
-// A machine that others delete, of any check, counts.
+// TestSomebodyElseDeletes tests that a machine of any check that another program deletes counts.
 func TestSomebodyElseDeletes(t *testing.T) {
 	b := newFleets(t)
 	m := &machine.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "west", Name: "a-5"}}
@@ -130,8 +130,9 @@ func TestSomebodyElseDeletes(t *testing.T) {
 	}
 }
 
-// Two operators act at once on machines of different checks: the one whose reading is
-// older fails at the status of a check that waits, and deletes nothing.
+// TestTwoOperatorsAndTwoChecks tests two operators that act at once on machines of different
+// checks: the one with the older data fails to write the status of a waiting check, and deletes
+// nothing.
 func TestTwoOperatorsAndTwoChecks(t *testing.T) {
 	b := newFleets(t)
 	b.lost = func() { // before this one has written anything, the other one deletes
@@ -159,7 +160,8 @@ func TestTwoOperatorsAndTwoChecks(t *testing.T) {
 	}
 }
 
-// A check whose namespace has another controller is left to it; the others go on.
+// TestRivalOfOneNamespace tests that a check in a namespace with another controller is left to that
+// controller, and that the others continue.
 func TestRivalOfOneNamespace(t *testing.T) {
 	b := newFleets(t)
 	b.found.Rivals["east"] = "somebody remedies machines by these checks"
@@ -172,7 +174,7 @@ func TestRivalOfOneNamespace(t *testing.T) {
 	}
 }
 
-// TestKeep: what decisions look at stays, and decisions are the same.
+// TestKeep tests that the fields that decisions read are kept, and that decisions stay the same.
 func TestKeep(t *testing.T) {
 	yes, failed := true, machine.PhaseFailed
 	at := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

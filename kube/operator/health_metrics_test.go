@@ -20,8 +20,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// healthValues are the metrics as they are collected, by name and labels, without those that
-// are 0.
+// healthValues returns the collected metrics by name and labels, without those that are 0.
 func healthValues(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -47,7 +46,7 @@ func healthValues(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return out
 }
 
-// TestHealthMetrics follows them through a remediation: they say what the status says.
+// TestHealthMetrics tests that the metrics agree with the status throughout a remediation.
 func TestHealthMetrics(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3).look()
 	const check = "openshift-machine-api/workers"
@@ -94,7 +93,7 @@ func TestHealthMetrics(t *testing.T) {
 	is("one of them was well for a while", closed)
 }
 
-// set gives a node a status of Ready, since an hour.
+// set sets a node's Ready status, since an hour ago.
 func (b *healthBench) set(node string, status core.ConditionStatus) {
 	b.t.Helper()
 	n := &core.Node{}
@@ -107,8 +106,8 @@ func (b *healthBench) set(node string, status core.ConditionStatus) {
 	}
 }
 
-// TestTable: what the table has is collected, with its labels, and nothing else; what has
-// no check in its labels is there before there are checks.
+// TestHealthTable tests that exactly the metrics of the table are collected, with their labels, and
+// that those without a check in their labels exist before there are checks.
 func TestHealthTable(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3).look()
 	names := func() []string {
@@ -147,7 +146,7 @@ func TestHealthTable(t *testing.T) {
 	}
 }
 
-// TestHealthManual holds the manual's table of metrics against these.
+// TestHealthManual compares the manual's table of metrics with these metrics.
 func TestHealthManual(t *testing.T) {
 	root.Manual(t, "machine-health.md", root.Generated{Name: "metrics", Text: cluster.Table(HealthMetrics)})
 }

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// told are the events since it was asked last that say this.
+// told returns the new events that contain a text.
 func (b *healthBench) told(what string) (out []string) {
 	for {
 		select {
@@ -27,9 +27,9 @@ func (b *healthBench) told(what string) (out []string) {
 	}
 }
 
-// TestStuck: a deletion that does not come to an end is looked at when it is time, without
-// an event; then the condition, one event and the metric name it. Nothing else is
-// remediated until it is gone.
+// TestStuck tests that a deletion that does not end is checked in time without an event. Then the
+// condition, one event and the metric name it. Nothing else is remediated until the machine is
+// gone.
 func TestStuck(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 3).look()
 	b.once()
@@ -72,10 +72,10 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestStuckExternal: a left-over mark of the bare-metal provider holds remediation up for
-// half an hour from when the operator sees it first (the imitated API server keeps no
-// managed fields), also across the decision that is made from what the API server says.
-// Then the metric names it, and remediation goes on.
+// TestStuckExternal tests a stale mark of the bare-metal provider. It blocks remediation for half
+// an hour from the operator's first observation (the simulated API server keeps no managed fields),
+// also across decisions with data from the API server. Then the metric names it, and remediation
+// continues.
 func TestStuckExternal(t *testing.T) {
 	b := healthNewBench(t, "40%", 25, 1).look()
 	m := &machine.Machine{}
@@ -104,7 +104,7 @@ func TestStuckExternal(t *testing.T) {
 	}
 }
 
-// TestKeepMark: what is kept of a machine in the cache is what a decision looks at.
+// TestKeepMark tests that the cached part of a machine contains what decisions read.
 func TestKeepMark(t *testing.T) {
 	yes, at := true, metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	m := &machine.Machine{ObjectMeta: metav1.ObjectMeta{
@@ -124,8 +124,8 @@ func TestKeepMark(t *testing.T) {
 	}
 }
 
-// TestLimitThatIsNone: with a limit that cannot be read nothing is remediated, and the
-// check says why, once.
+// TestLimitThatIsNone tests that nothing is remediated with an invalid limit, and that the check
+// reports the reason once.
 func TestLimitThatIsNone(t *testing.T) {
 	b := healthNewBench(t, "400%", 25, 3).look()
 	b.once()

@@ -24,13 +24,12 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// kubeletBench is a controller over an API server that is only imitated. The real one is in
-// test/cluster.
+// kubeletBench is a controller with a simulated API server. test/cluster uses a real one.
 type kubeletBench struct {
 	*testing.T
 	*roller
 	fail func(verb string, o client.Object) error
-	// stale are objects as a cache that lags behind has them; nil: it has what there is.
+	// stale are the objects in an outdated cache; nil means that the cache is up to date.
 	stale map[string]kubelet.NodeKubelet
 	time  time.Time
 }
@@ -75,7 +74,7 @@ func kubeletNewBench(t *testing.T, o KubeletOptions, objects ...client.Object) *
 	return b
 }
 
-// lagging is a client whose reads may be of earlier.
+// lagging is a client that may read outdated objects.
 type lagging struct {
 	client.Client
 	b *kubeletBench
@@ -108,7 +107,7 @@ func (b *kubeletBench) kubelets() map[string]kubelet.NodeKubelet {
 	return out
 }
 
-// here looks once, and lets new agents say that they are there.
+// here looks once, and lets new agents report that they are present.
 func (b *kubeletBench) here() {
 	b.Helper()
 	if _, err := b.look(b.Context()); err != nil {
@@ -138,7 +137,7 @@ func (b *kubeletBench) answer(name string, s kubelet.NodeKubeletStatus) {
 	}
 }
 
-// changing checks which nodes have their slots.
+// changing checks which nodes have slots.
 func (b *kubeletBench) changing(want ...string) {
 	b.Helper()
 	var got []string
@@ -172,8 +171,8 @@ func kubeletCluster(nodes ...string) []client.Object {
 	return objects
 }
 
-// TestLook: slots are given one after the other, also by a controller that was killed, or
-// whose cache lags behind.
+// TestLook tests that slots are given one after the other, also after a kill of the controller, or
+// with an outdated cache.
 func TestLook(t *testing.T) {
 	b := kubeletNewBench(t, KubeletOptions{}, kubeletCluster("n1", "n2", "n3")...)
 	b.here()
@@ -216,8 +215,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestWriteFails: a turn of which it is not known whether it was given is read anew; one
-// that was not given for certain is given to the same node.
+// TestWriteFails tests that after an uncertain write the turn is read again, and that a turn that
+// was certainly not given goes to the same node.
 func TestWriteFails(t *testing.T) {
 	b := kubeletNewBench(t, KubeletOptions{}, kubeletCluster("n1", "n2")...)
 	failure := error(nil)
@@ -262,7 +261,7 @@ func TestWriteFails(t *testing.T) {
 	b.changing()
 }
 
-// TestSilent: a node whose lease is old does not begin, though it is Ready.
+// TestSilent tests that a node with an old lease does not start, although it is Ready.
 func TestSilent(t *testing.T) {
 	lease := func(node string, age time.Duration) client.Object {
 		at := metav1.NewMicroTime(noon.Add(-age))
@@ -286,7 +285,8 @@ func TestSilent(t *testing.T) {
 	b.changing("n1")
 }
 
-// TestRival: with another controller no node is told, unless --adopt.
+// TestKubeletRival tests that no node gets a turn while another controller exists, unless --adopt
+// is set.
 func TestKubeletRival(t *testing.T) {
 	theirs := &unstructured.Unstructured{}
 	theirs.SetGroupVersionKind(kubelet.MachineConfigPool)

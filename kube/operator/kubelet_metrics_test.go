@@ -17,7 +17,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// kubeletValues are the metrics of the pool workers, those that are 0 left out.
+// kubeletValues returns the metrics of the pool workers, without those that are 0.
 func kubeletValues(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -48,7 +48,7 @@ func kubeletValues(t *testing.T, c prometheus.Collector) map[string]float64 {
 	return out
 }
 
-// TestKubeletMetrics follows a roll-out: they say what the status says.
+// TestKubeletMetrics tests that the metrics agree with the status throughout a rollout.
 func TestKubeletMetrics(t *testing.T) {
 	w := newWorld(t, 6, intstr.FromInt32(2), config("large", `{"maxPods": 300}`)).started()
 	for i := range w.Kubelets {
@@ -85,7 +85,7 @@ func TestKubeletMetrics(t *testing.T) {
 	is("another process", stopped)
 }
 
-// TestTable: what the table has is collected, with its labels, and nothing else.
+// TestKubeletTable tests that exactly the metrics of the table are collected, with their labels.
 func TestKubeletTable(t *testing.T) {
 	w := newWorld(t, 2, intstr.FromInt32(1), config("large", `{"maxPods": 300}`)).started()
 	tally := kubeletNewTally()
@@ -113,7 +113,7 @@ func TestKubeletTable(t *testing.T) {
 	}
 }
 
-// TestMetricsOfTheManual holds the manual's table of metrics against these.
+// TestMetricsOfTheManual compares the manual's table of metrics with these metrics.
 func TestMetricsOfTheManual(t *testing.T) {
 	root.Manual(t, "kubelet.md", root.Generated{Name: "metrics", Text: cluster.Table(KubeletMetrics)})
 }

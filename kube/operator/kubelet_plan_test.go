@@ -13,7 +13,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// TestLife: from nothing to all, one change over another, and back.
+// TestKubeletLife tests a rollout to all nodes, a change of the settings during a rollout, and the
+// way back.
 func TestKubeletLife(t *testing.T) {
 	w := newWorld(t, 3, intstr.FromInt32(2), config("a", `{"maxPods": 50}`))
 	w.begin() // no agent has said anything
@@ -77,8 +78,9 @@ func TestKubeletLife(t *testing.T) {
 	}
 }
 
-// TestRemoved: a pool that is Removed gives back by its slots, whatever is wanted and
-// however wrong it is, keeps to a pause, and goes on where it was when it is Managed again.
+// TestRemoved tests a pool that is Removed: it restores its nodes within its slots, whatever
+// settings are requested and however invalid they are, respects a pause, and continues where it was
+// when it is Managed again.
 func TestRemoved(t *testing.T) {
 	w := newWorld(t, 3, intstr.FromInt32(2), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1", "n2")
@@ -112,8 +114,8 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: what nodes have of an installation before, whose objects are gone, is
-// found by what their agents have noted, and given back one node after the other.
+// TestLeftBehind tests nodes with settings of an earlier installation whose objects are gone: they
+// are found by the agents' annotations, and restored one by one.
 func TestLeftBehind(t *testing.T) {
 	w := newWorld(t, 3, intstr.FromInt32(1))
 	w.Pools = nil
@@ -149,7 +151,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestFailed: after the first failure no node begins; other settings, or a word, go on.
+// TestFailed tests that no node starts after the first failure, until the settings or the retry
+// annotation change.
 func TestFailed(t *testing.T) {
 	w := newWorld(t, 4, intstr.FromInt32(2), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1", "n2")
@@ -185,7 +188,8 @@ func TestFailed(t *testing.T) {
 	w.begin("n1", "n2")
 }
 
-// TestHeld: who cannot begin, and why, is said, and others go on.
+// TestHeld tests that nodes that cannot start are reported with the reason, and that the others
+// continue.
 func TestHeld(t *testing.T) {
 	w := newWorld(t, 4, intstr.FromInt32(1), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1")
@@ -227,7 +231,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestUnclear: if it is unknown what is requested, nodes keep what they have.
+// TestUnclear tests that nodes keep their settings if the request is uncertain.
 func TestUnclear(t *testing.T) {
 	w := newWorld(t, 2, intstr.FromInt32(1), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1")
@@ -283,8 +287,9 @@ func TestUnclear(t *testing.T) {
 	}
 }
 
-// TestReleaseRefuses: no node is told to change while the kubelet of one of them would not
-// start with the settings; a newer kubelet, other settings or another pool for it go on.
+// TestReleaseRefuses tests that no node gets a turn while the kubelet of one node would not start
+// with the settings. The rollout continues with a newer kubelet, other settings, or another pool
+// for that node.
 func TestReleaseRefuses(t *testing.T) {
 	const option = `{"cpuManagerPolicy": "static", "reservedSystemCPUs": "0", "cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}`
 	w := newWorld(t, 3, intstr.FromInt32(3), config("a", `{"maxPods": 50}`)).started()
@@ -327,8 +332,8 @@ func TestReleaseRefuses(t *testing.T) {
 	w.begin("n1", "n2", "n3")
 }
 
-// TestAnew: a machine that was set up anew under its name has nothing, says so, and gets
-// its turn.
+// TestAnew tests a machine that was reinstalled under the same name: it has no settings, reports
+// this, and gets a turn.
 func TestAnew(t *testing.T) {
 	w := newWorld(t, 1, intstr.FromInt32(1), config("a", `{"maxPods": 50}`)).started()
 	w.begin("n1")
@@ -341,7 +346,8 @@ func TestAnew(t *testing.T) {
 	}
 }
 
-// TestReportOnly: with another controller nothing is written but what the pools say.
+// TestKubeletReportOnly tests that only the status of pools is written while another controller
+// exists.
 func TestKubeletReportOnly(t *testing.T) {
 	w := newWorld(t, 2, intstr.FromInt32(1), config("a", `{"maxPods": 50}`))
 	w.ReportOnly = "the Machine Config Operator (MachineConfigPool worker exists)"
@@ -360,8 +366,8 @@ func TestKubeletReportOnly(t *testing.T) {
 	}
 }
 
-// TestOrderOfMessages: the same nodes in another order are the same text, which is
-// written anew when it is another one.
+// TestOrderOfMessages tests that the order of nodes does not change the text, and that a changed
+// text is written.
 func TestOrderOfMessages(t *testing.T) {
 	for reason, do := range map[string]func(w *world){
 		Conflict: func(w *world) { w.Pools = append(w.Pools, kubeletPool("too", "worker", intstr.FromInt32(1))) },

@@ -12,9 +12,9 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// TestRandom plays roll-outs with nodes that fail, go, come, are cordoned and are put into
-// other pools, and counts at each moment, by its own rule, how many nodes of each pool are
-// unavailable when others begin; and that no node begins with settings that have failed.
+// TestRandom simulates rollouts with nodes that fail, disappear, appear, are cordoned and change
+// their pool. At each moment an independent rule counts the unavailable nodes of each pool when
+// others start. It also checks that no node starts with settings that have failed.
 func TestRandom(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
@@ -84,7 +84,7 @@ func TestRandom(t *testing.T) {
 	t.Logf("%d roll-outs, %d of them with nodes that fail", finished, stopped)
 }
 
-// happen lets something happen in the world.
+// happen changes something in the simulated cluster.
 func (w *world) happen(r *rand.Rand, failing bool, value *int) {
 	if len(w.Nodes) == 0 {
 		return

@@ -47,7 +47,7 @@ func kubeletNode(name string, labels ...string) core.Node {
 	return n
 }
 
-// world is a cluster to which plans are applied, and whose agents the test plays.
+// world is a cluster to which plans are applied, and whose agents the test simulates.
 type world struct {
 	*testing.T
 	Cluster
@@ -70,7 +70,7 @@ func (w *world) node(name string) *core.Node {
 	return find(w.Nodes, name, func(n *core.Node) string { return n.Name })
 }
 
-// step decides once, writes it, and says who began.
+// step decides once, writes the result, and returns the nodes that started.
 func (w *world) step() (began []string) {
 	w.Helper()
 	p := Of(w.Cluster)
@@ -93,7 +93,7 @@ func (w *world) step() (began []string) {
 	return began
 }
 
-// started is the world whose agents have all said that they are there.
+// started returns a world whose agents have all reported that they are present.
 func (w *world) started() *world {
 	w.Helper()
 	w.step()
@@ -103,7 +103,7 @@ func (w *world) started() *world {
 	return w
 }
 
-// done is the answer of an agent.
+// done simulates the report of an agent.
 func (w *world) done(names ...string) {
 	for _, name := range names {
 		k := w.kubelet(name)
@@ -116,7 +116,7 @@ func (w *world) ended(name string, phase kubelet.NodePhase, why string) {
 	k.Status = kubelet.NodeKubeletStatus{Turn: k.Spec.Turn, Phase: phase, Has: k.Status.Has, Tried: k.Spec.Digest, Message: why}
 }
 
-// begin checks who begins now.
+// begin checks which nodes start now.
 func (w *world) begin(want ...string) {
 	w.Helper()
 	if got := w.step(); !slices.Equal(got, want) {

@@ -29,8 +29,8 @@ import (
 
 const ns = "ns"
 
-// bench is an operator over an API server that is only imitated: it has objects and
-// rights enough. The real one is in test/cluster.
+// bench is an operator with a simulated API server that has enough objects and rights. test/cluster
+// uses a real one.
 type bench struct {
 	*operator
 	t      *testing.T
@@ -82,8 +82,8 @@ func newBench(t *testing.T, o Options, objects ...client.Object) *bench {
 	return b
 }
 
-// object is a Tuned object with one profile, and one rule for it: for nodes with the
-// label, or for all.
+// object returns a Tuned object with one profile and one rule: for nodes with the label, or for
+// all.
 func object(name, profile, label string) *tuned.Tuned {
 	priority := uint64(10)
 	t := &tuned.Tuned{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns}}
@@ -104,7 +104,7 @@ func node(name string, labels ...string) *corev1.Node {
 	return n
 }
 
-// settle does what the two queues do, once: the objects, then all nodes.
+// settle processes both queues once: the objects, then all nodes.
 func (b *bench) settle() {
 	b.t.Helper()
 	for range 2 { // the object default is made first
@@ -133,7 +133,7 @@ func (b *bench) settle() {
 	}
 }
 
-// has compares the Profile objects, "node=profile", with what is wanted.
+// has compares the Profile objects, "node=profile", with the expected ones.
 func (b *bench) has(want ...string) {
 	b.t.Helper()
 	var profiles tuned.ProfileList
@@ -178,7 +178,8 @@ func (b *bench) change(key string, do func(*tuned.Tuned)) {
 	}
 }
 
-// TestLife: nodes get their profiles, only what changes is written, and all goes back.
+// TestLife tests that nodes get their profiles, that only changes are written, and that everything
+// is restored.
 func TestLife(t *testing.T) {
 	b := newBench(t, Options{}, node("n1"), node("n2", "a"), object("o", "p", "a"))
 	b.settle()
@@ -234,8 +235,8 @@ func TestLife(t *testing.T) {
 	b.has("n1=base")
 }
 
-// TestOneBadObject: who would get a bad profile keeps what there is; the object says
-// so; the others are decided.
+// TestOneBadObject tests that nodes that would get a bad profile keep the present one, that the
+// object reports this, and that the other nodes are decided.
 func TestOneBadObject(t *testing.T) {
 	b := newBench(t, Options{}, node("n1", "a"), node("n2"), object("o", "p", "a"))
 	b.settle()
@@ -267,9 +268,9 @@ func TestOneBadObject(t *testing.T) {
 	b.told("the object is valid again")
 }
 
-// TestSaidAtOnce: what an agent would find wrong on a node is said of the object before any
-// agent has read it, in its condition and in an event; nodes get the profile anyway.
-// An include that no object here has makes nothing invalid, and is an event too, once.
+// TestSaidAtOnce tests that faults that an agent would find on a node are reported for the object
+// before an agent reads it, in its condition and in an event; nodes get the profile anyway. An
+// include that no object has makes nothing invalid, and causes an event once.
 func TestSaidAtOnce(t *testing.T) {
 	b := newBench(t, Options{}, node("n1", "a"), object("o", "p", "a"))
 	b.change("o", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "[sysctls]\nvm.swappiness=1\n" })
@@ -296,8 +297,8 @@ func TestSaidAtOnce(t *testing.T) {
 	b.told("Warning IncludeCircle profiles include each other in a circle: p includes p2 includes p")
 }
 
-// TestReportOnly: where another controller has the objects nothing at all is written,
-// and it is named; --adopt takes them over.
+// TestReportOnly tests that nothing is written while another controller manages the objects, and
+// that it is named. --adopt takes the objects over.
 func TestReportOnly(t *testing.T) {
 	theirs := func() *tuned.Profile {
 		return &tuned.Profile{ObjectMeta: metav1.ObjectMeta{
@@ -344,7 +345,8 @@ func TestReportOnly(t *testing.T) {
 	b.has("n1=base") // scaled to none, it does nothing
 }
 
-// TestByHand: a Profile that a person has made is left alone, the others go on.
+// TestByHand tests that a Profile that a user created is left unchanged, and that the others
+// continue.
 func TestByHand(t *testing.T) {
 	p := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: ns}, Spec: tuned.ProfileSpec{Config: tuned.ProfileConfig{TunedProfile: "mine"}}}
 	b := newBench(t, Options{}, node("n1"), node("n2"), p)
@@ -370,7 +372,7 @@ func TestPodLabels(t *testing.T) {
 	b.has("n1=base", "n2=base", "n3=base")
 }
 
-// metrics gathers the metrics, by name and values of labels.
+// metrics returns the metrics by name and label values.
 func (b *bench) metrics() map[string]float64 {
 	b.t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -394,8 +396,8 @@ func (b *bench) metrics() map[string]float64 {
 	return out
 }
 
-// TestDecisionDuration: it counts from when a change was first heard of until the Profile is
-// written, over failures too; what changes no Profile counts for nothing.
+// TestDecisionDuration tests that the duration counts from the first notice of a change until the
+// Profile is written, including failures, and that a change without a new Profile does not count.
 func TestDecisionDuration(t *testing.T) {
 	b := newBench(t, Options{}, node("n1"), node("n2"), object("o", "p", "a"))
 	b.settle()
@@ -459,7 +461,7 @@ func (failing) Patch(context.Context, client.Object, client.Patch, ...client.Pat
 	return errors.New("no answer")
 }
 
-// TestMetrics: all that the table names is there, with its labels, and right.
+// TestMetrics tests that all metrics of the table exist, with their labels and the right values.
 func TestMetrics(t *testing.T) {
 	b := newBench(t, Options{}, node("n1", "a"), node("n2"), object("o", "p", "a"), object("bad", "q", "b"))
 	b.change("bad", func(o *tuned.Tuned) { o.Spec.Profile[0].Data = "x" })
@@ -504,8 +506,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestDecisionsByName: the histogram of decisions is the one of that name, whatever others
-// there are.
+// TestDecisionsByName tests that the histogram of decisions has this name, whatever others exist.
 func TestDecisionsByName(t *testing.T) {
 	was := Metrics
 	t.Cleanup(func() { Metrics = was })

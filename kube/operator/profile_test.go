@@ -121,7 +121,7 @@ func TestProviderName(t *testing.T) {
 	}
 }
 
-// TestLean: what decisions and writes need stays, the rest goes.
+// TestLean tests that only the fields that decisions and writes need are kept.
 func TestLean(t *testing.T) {
 	profile := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{
 		Annotations:   map[string]string{RuleAnnotation: "r", tuned.DeferredAnnotation: "always", "fettle.dev/values": "long"},

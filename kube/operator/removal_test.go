@@ -24,7 +24,7 @@ import (
 
 const namespace = "ns"
 
-// removalBench is a removal over an API server that is only imitated.
+// removalBench is a removal with a simulated API server.
 type removalBench struct {
 	*testing.T
 	*Removal
@@ -93,7 +93,7 @@ func marked(name, has string) *core.Node {
 	return &core.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{kubelet.SettingsAnnotation: has}}}
 }
 
-// TestRemoval: from what is in force to nothing, which is said on the way.
+// TestRemoval tests a removal from values in force to none, with its progress messages.
 func TestRemoval(t *testing.T) { synctest.Test(t, testRemoval) }
 
 func testRemoval(t *testing.T) {
@@ -153,8 +153,8 @@ func testRemoval(t *testing.T) {
 	}
 }
 
-// TestStopped: what keeps nodes from being given back is said, with what it says of what
-// is wanted now and not of what was wanted before.
+// TestStopped tests that obstacles to restoring nodes are reported, with their reports on the
+// present request and not on the former one.
 func TestStopped(t *testing.T) {
 	failed := metav1.Condition{Type: kubelet.Degraded, Status: metav1.ConditionTrue, Reason: NodeFailed, Message: "n1: it has ended"}
 	for name, c := range map[string]struct {
@@ -197,8 +197,8 @@ func says(c metav1.Condition) func(*kubelet.KubeletPool) {
 	}
 }
 
-// TestLeft: what nodes have is seen by their objects, and by what is noted at the nodes
-// where these objects are gone; an installation without kubelets' settings has none.
+// TestLeft tests that the settings of nodes are found by their objects, or by the annotations of
+// nodes if these objects are gone, and that an installation without kubelet settings has none.
 func TestLeft(t *testing.T) {
 	broken := removalKubelet("n2", "", "")
 	broken.Status.Phase, broken.Status.Message = kubelet.ConditionBroken, "it does not start"

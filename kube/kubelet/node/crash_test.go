@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// agent is the process that is killed: it carries out what agentEnv says and lists the
-// points that it passes, the last of which is that of its death.
+// agent is the process that is killed. It does what agentEnv requests and lists the points that it
+// passes; the last one is where it is killed.
 func agent() {
 	root := os.Getenv(standInEnv)
 	n := nodeAt(root)
@@ -55,8 +55,8 @@ func agent() {
 	fmt.Println(r.Result)
 }
 
-// apply runs an agent that kills itself at a point; 0 for none, and with a time it is
-// killed after that.
+// apply runs an agent that kills itself at a point; 0 for none. With a time, it is killed after
+// that time.
 func apply(t *testing.T, root, text string, point int, after time.Duration) (killed bool, said string) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -77,7 +77,7 @@ func apply(t *testing.T, root, text string, point int, after time.Duration) (kil
 	return status.Signaled(), strings.TrimSpace(out.String())
 }
 
-// course is a change that is killed everywhere.
+// course is a change that is killed at every point.
 type course struct {
 	name, before, text, result string
 	// then is the state of the CPU manager where the change holds; else it is as before.
@@ -90,9 +90,9 @@ var courses = []course{
 	{"back to its own", "cpuManagerPolicy: static", "{}", Done, "none"},
 }
 
-// TestKilledEverywhere kills the agent at each point of a change, records of the journal
-// and writes of files included. Whoever comes next finds a node that he can bring into
-// order: it has all of the new settings or all of the former, and its kubelet runs.
+// TestKilledEverywhere kills the agent at each point of a change, including records of the journal
+// and writes of files. The next agent can always recover the node: it has all of the new settings
+// or all of the former, and its kubelet runs.
 func TestKilledEverywhere(t *testing.T) {
 	for _, c := range courses {
 		t.Run(c.name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestKilledEverywhere(t *testing.T) {
 	}
 }
 
-// prepared is a node on which the change is to happen.
+// prepared returns a node before the change.
 func prepared(t *testing.T, c course) (*Node, standing) {
 	t.Helper()
 	n, k := newNode(t, nil)
@@ -170,8 +170,8 @@ func (c course) digest(t *testing.T, result string) string {
 	return wanted(t, cmp.Or(c.before, "{}")).Digest
 }
 
-// guarded starts the kubelet as the service manager does without the agent: it starts,
-// whatever was written, unless what is wanted itself keeps it from that.
+// guarded starts the kubelet as the service manager does without the agent: it starts with any
+// written files, unless the requested settings themselves prevent it.
 func (c course) guarded(t *testing.T, k standing) {
 	t.Helper()
 	if err := k.Start(t.Context()); err != nil {
@@ -191,7 +191,7 @@ func (c course) guarded(t *testing.T, k standing) {
 	}
 }
 
-// recovered lets the next agent come, and looks at what it leaves.
+// recovered runs the next agent and checks its result.
 func (c course) recovered(t *testing.T, n *Node) {
 	t.Helper()
 	r, err := n.Recover(t.Context())
@@ -232,8 +232,8 @@ func (c course) recovered(t *testing.T, n *Node) {
 	held(t, n, after, nil)
 }
 
-// TestStandIn: one that is about to begin, or that has not ended yet, is not one that has
-// ended; and no process takes the next step before it has.
+// TestStandIn tests that a simulated kubelet that is starting or ending does not count as ended,
+// and that no process continues before it has ended.
 func TestStandIn(t *testing.T) {
 	k := standing{t.TempDir()}
 	lock, err := k.free() // as a process that is not to be seen in /proc

@@ -22,7 +22,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// liveSystemd answers systemctl and journalctl, and keeps what it was asked.
+// liveSystemd simulates systemctl and journalctl, and records the calls.
 type liveSystemd struct {
 	asked   []string
 	answers map[string]host.Result // by the beginning of the command
@@ -105,12 +105,12 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// runs is a service that runs.
+// runs is a running service.
 type runs struct{ Service }
 
 func (runs) Ended(context.Context) error { return nil }
 
-// hasEnded is one that was started again long ago.
+// hasEnded is a service that was restarted long ago.
 type hasEnded struct{ Service }
 
 func (hasEnded) Ended(context.Context) error  { return ErrEnded }
@@ -155,8 +155,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// TestDirect: a kubelet is asked at an address that is this machine's, with the token,
-// past every proxy and whatever its certificate; what it refuses is said.
+// TestDirect tests that the kubelet is queried at an address of this machine, with the token,
+// without any proxy and with any certificate, and that its refusals are reported.
 func TestDirect(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://192.0.2.1:1")
 	var asked []string

@@ -20,8 +20,8 @@ const (
 	rootVM = "FETTLE_TEST_UNIT_ROOT" // where the machine's root is mounted; "" where it is this one
 )
 
-// inPod runs a program as in the agent's pod: with a root of its own, which has the
-// machine's at /host, and with the machine's processes.
+// inPod runs a program as in the agent's pod: with its own root, which has the machine's root at
+// /host, and with the machine's processes.
 const inPod = `mkdir -p /pod/host /pod/proc /pod/dev && cp /root/live.test /pod/ && unshare --mount sh -c '
 mount --rbind / /pod/host && mount --rbind /proc /pod/proc && mount --rbind /dev /pod/dev &&
 exec env ` + inVM + `=1 ` + rootVM + `=/host chroot /pod /live.test -test.v -test.run "^TestUnitInVM$"' 2>&1`
@@ -32,8 +32,8 @@ Restart=always
 RestartSec=1
 `
 
-// TestUnitInVM: a unit as the kubelet's under a real systemd, from the machine itself and
-// from a pod that has the machine's root.
+// TestUnitInVM tests a unit like the kubelet's with a real systemd, from the machine itself and
+// from a pod with the machine's root.
 func TestUnitInVM(t *testing.T) {
 	if os.Getenv(inVM) != "" {
 		underSystemd(t)

@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// TestMergedByRelease: what null in a drop-in does goes by the release (internal/product/kubelet
-// TestMergedAsKubelet holds the same against the kubelets' own code).
+// TestMergedByRelease tests that the effect of null in a drop-in depends on the release.
+// TestMergedAsKubelet in internal/product/kubelet compares the same with the kubelets' own code.
 func TestMergedByRelease(t *testing.T) {
 	c := &configuration{
 		main:  kubelet.Fields{"maxPods": int64(250), "podsPerCore": int64(10), "kubeReserved": map[string]any{"cpu": "1", "memory": "1Gi"}},

@@ -26,8 +26,8 @@ func wanted(t testing.TB, text string) kubelet.Want {
 	return w
 }
 
-// held checks that the node is in one piece: the kubelet runs with what its files say,
-// the journal has nothing open, and fettle knows what the node has.
+// held checks that the node is consistent: the kubelet runs with its files, the journal has no open
+// transaction, and fettle knows the node's settings.
 func held(t *testing.T, n *Node, has string, settings kubelet.Fields) {
 	t.Helper()
 	k := n.Kubelet.(standing)
@@ -67,7 +67,7 @@ func stateText(t *testing.T, n *Node) string {
 	return string(text)
 }
 
-// Apply is a visit of a node of which the API server has so many pods, drained or not.
+// Apply is a visit of a node that has the given number of pods, with or without a drain.
 func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained bool) (*Report, error) {
 	j, err := n.lock()
 	if err != nil {
@@ -87,8 +87,8 @@ func (n *Node) Apply(ctx context.Context, want kubelet.Want, pods int, drained b
 	return n.carryOut(ctx, j, p, pods, drained)
 }
 
-// TestChanges: settings without and with the managers' state, other ones, and back to
-// what the node had.
+// TestChanges tests settings that do and do not affect the managers' state, other settings, and the
+// way back to the node's own.
 func TestChanges(t *testing.T) {
 	n, _ := newNode(t, nil)
 	n.User = "agent of node w1"
@@ -131,8 +131,8 @@ func TestChanges(t *testing.T) {
 	apply("{}", false, Unchanged)
 }
 
-// TestRolledBack: a kubelet that does not start with what is wanted, though nothing was
-// to be said against it before, has its former files again, byte by byte.
+// TestRolledBack tests a kubelet that does not start with the requested settings, although the
+// checks found no problem: its former files are restored, byte by byte.
 func TestRolledBack(t *testing.T) {
 	n, _ := newNode(t, nil)
 	bad := wanted(t, "{cpuManagerPolicy: static, systemReserved: {memory: 900Ti}}")
@@ -153,8 +153,8 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
-// TestIncomplete: where the kubelet does not start with its former files either, the
-// transaction stays open, and a later start ends it.
+// TestIncomplete tests a kubelet that does not start with its former files either: the transaction
+// stays open, and a later start completes it.
 func TestIncomplete(t *testing.T) {
 	n, k := newNode(t, nil)
 	n.Patience = 2 * time.Second
@@ -183,7 +183,7 @@ func TestIncomplete(t *testing.T) {
 	held(t, n, "", kubelet.Fields{"maxPods": int64(100)})
 }
 
-// TestRefused: what cannot be is refused before anything is touched.
+// TestRefused tests that impossible requests are refused before anything is changed.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -225,7 +225,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What was edited in the drop-in stays.
+// TestChangedByHand tests that manual edits of the drop-in stay.
 func TestChangedByHand(t *testing.T) {
 	n, k := newNode(t, nil)
 	if r, err := n.Apply(t.Context(), wanted(t, "maxPods: 300"), 10, false); err != nil || r.Result != Done {

@@ -40,8 +40,8 @@ const (
 	configDir  = "/etc/kubernetes/kubelet.conf.d"
 	stateFile  = "/var/lib/kubelet/cpu_manager_state"
 	stateDir   = "/var/lib/fettle-kubelet"
-	// patience is how long a stand-in, and a lock, are waited for: a moment where the machine
-	// has nothing else to do.
+	// patience is the time limit for waiting for a simulated kubelet or a lock; an idle machine
+	// needs only a moment.
 	patience = 2 * time.Minute
 )
 
@@ -59,12 +59,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// state is a cpu_manager_state; who marks it as its writer's.
+// state returns a cpu_manager_state; who marks its writer.
 func state(policy, who string) string {
 	return fmt.Sprintf(`{"policyName":%q,"defaultCpuSet":"","checksum":1,"who":%q}`, policy, who)
 }
 
-// standIn is the process that stands in for a kubelet.
+// standIn is the process that simulates a kubelet.
 func standIn(root string) error {
 	names := []string{root + config}
 	drop, _ := filepath.Glob(root + configDir + "/*.conf")
@@ -125,7 +125,7 @@ func standIn(root string) error {
 	}
 }
 
-// socketDir is short, because addresses of sockets are.
+// socketDir is short, because the paths of sockets must be.
 func socketDir(root string) string {
 	name, err := os.ReadFile(root + "/sockets")
 	if err != nil {
@@ -134,14 +134,13 @@ func socketDir(root string) string {
 	return string(name)
 }
 
-// standing is the Kubelet of a node with a stand-in.
+// standing is the Kubelet of a node with a simulated kubelet.
 type standing struct{ root string }
 
-// free has the file locked that a stand-in has locked as long as there is one; nil where
-// there is. The descriptor is handed on to it when it is started. /proc does not say it:
-// while a process becomes another program, and again while it ends, it has no environment,
-// and so it looked as if it had ended when it was about to begin, and as if it had ended
-// when it still held what the next one needs.
+// free holds the lock on a file that a running simulated kubelet otherwise has; nil while one runs.
+// The descriptor is passed on when it starts. /proc does not show this reliably: while a process
+// executes another program, and while it ends, it has no environment. So it looked as if it had
+// ended while it was starting, or while it still held what the next one needs.
 func (s standing) free() (*os.File, error) {
 	lock, err := os.OpenFile(s.root+"/lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s standing) free() (*os.File, error) {
 	return nil, err
 }
 
-// pids are its processes: those with its directory in their environment.
+// pids returns its processes: those with its directory in their environment.
 func (s standing) pids() []int {
 	var out []int
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -255,7 +254,7 @@ func (s standing) get(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// Well is of now; only Start starts a stand-in again.
+// Well reports the present state; only Start restarts a simulated kubelet.
 func (s standing) Well(ctx context.Context) error { return s.Healthy(ctx) }
 
 func (s standing) Healthy(ctx context.Context) error {
@@ -286,7 +285,7 @@ func (s standing) LastWords(context.Context) string {
 	return string(text)
 }
 
-// newNode is a node with a stand-in that runs, with policy none and a state of it.
+// newNode returns a node with a running simulated kubelet, with policy none and its state.
 func newNode(t testing.TB, more map[string]string) (*Node, standing) {
 	t.Helper()
 	files := map[string]string{

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// planned counts the plans: each asks once whether the kubelet runs well.
+// planned counts the plans: each queries once whether the kubelet is healthy.
 type planned struct {
 	Kubelet
 	plans int
@@ -24,8 +24,8 @@ func (p *planned) Well(ctx context.Context) error {
 	return p.Kubelet.Well(ctx)
 }
 
-// A visit looks at the kubelet once, and once more after a drain; the node takes pods again
-// at its end.
+// TestVisit tests that a visit queries the kubelet once, and once more after a drain, and that the
+// node accepts pods again at its end.
 func TestVisit(t *testing.T) {
 	n, _ := newNode(t, nil)
 	api := fake.NewClientset(&core.Node{ObjectMeta: meta.ObjectMeta{Name: "n"}})
