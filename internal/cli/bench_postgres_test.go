@@ -175,7 +175,7 @@ func TestBenchPostgres(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		says(fettle(0, "--pgbench", fake, "--scale", "1", "--clients", "1,2", "--rounds", "1", "--step", "1s"), "2 clients: pgbench: exit 2: pgbench: error: out of memory", "with 1 client,")
+		says(fettle(0, "--pgbench", fake, "--scale", "1", "--clients", "1,2", "--rounds", "1", "--step", "1s"), "2 clients: pgbench failed with exit code 2: pgbench: error: out of memory", "with 1 client,")
 		says(fettle(1, "--pgbench", fake, "--scale", "1", "--clients", "2", "--rounds", "1", "--step", "1s"), "no step could be measured")
 	})
 	if got := psql(t, "postgres", databasesOfBenches); got != "fettle_bench_of_mine" {

@@ -18,7 +18,7 @@ type move struct {
 	to      setting.Value
 	state   journal.EntryState
 	why     string
-	entries []*journal.Entry // entries that this move ends
+	entries []*journal.Entry // entries that are no longer live after this move
 	below   []*journal.Entry // older entries, separated from these by another program's change
 	under   *journal.Entry   // the next older live entry, or nil
 	coupled int              // number of the entry whose write changed this setting, or 0

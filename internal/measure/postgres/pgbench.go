@@ -70,7 +70,7 @@ func (b *Pgbench) Run(ctx context.Context, args ...string) (string, error) {
 	}
 	if res.ExitCode != 0 {
 		said := strings.TrimSpace(string(res.Stderr))
-		return "", fmt.Errorf("pgbench: exit %d: %s", res.ExitCode, said[strings.LastIndexByte(said, '\n')+1:])
+		return "", fmt.Errorf("pgbench failed with exit code %d: %s", res.ExitCode, said[strings.LastIndexByte(said, '\n')+1:])
 	}
 	return string(res.Stdout), nil
 }

@@ -1,17 +1,18 @@
 package conf
 
 import (
-	"errors"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // MaxYAMLSteps is the maximum number of keys of one file that Pairs reads.
 const MaxYAMLSteps = 20000
 
 // ErrYAMLTooMuch is returned if a file has more than MaxYAMLSteps keys, counting aliases.
-var ErrYAMLTooMuch = errors.New("too many keys and aliases")
+var ErrYAMLTooMuch = text.Errorf("more than %d keys, counting those of aliases; shorten the file", MaxYAMLSteps)
 
 // Pair is a key of a map with its value.
 type Pair struct{ Key, Value *yaml.Node }

@@ -86,8 +86,8 @@ var (
 	workerTitle = text.LazyRegexp(`^puma: cluster worker [0-9]+: ([0-9]+)\b`)
 )
 
-// pumaQuestion returns all running Puma servers. The instances name the variables and files to
-// read.
+// pumaQuestion returns all running Puma servers. It reads the variables and files that the instances
+// name.
 func pumaQuestion(ctx context.Context, h *host.Host, all []*pumaInstance) ([]pumaRunning, error) {
 	return host.QueryJSON(ctx, h, "puma", func(ctx context.Context, live *host.Host) ([]pumaRunning, error) { return query(ctx, live, all) })
 }
