@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// TestAgentOptions: what is wrong with them is said before anything is done.
+// TestAgentOptions tests that invalid options are reported before anything is done.
 func TestAgentOptions(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
 	root := t.TempDir()
@@ -48,7 +48,7 @@ func TestAgentOptions(t *testing.T) {
 	}
 }
 
-// TestAgentUninstall: the node has what it had, without any cluster.
+// TestAgentUninstall tests that the node has its former values, without any cluster.
 func TestAgentUninstall(t *testing.T) {
 	root := t.TempDir()
 	machine.WriteFile(t, root, "/proc/sys/kernel/random/boot_id", "boot-1\n")

@@ -8,11 +8,12 @@ import (
 	"fettle.dev/fettle/internal/testkit/calls"
 )
 
-// Each call that a command does not take is answered with one that it takes: no argument,
-// too many, an unknown option, and for each option an invalid value.
+// TestRefusedCalls tests each call that a command rejects: no argument, too many, an unknown
+// option, and an invalid value of each option. The answer contains a valid call.
 func TestRefusedCalls(t *testing.T) { program.Refusals(t) }
 
-// Every command has a short text, examples, a page of the manual and completions.
+// TestHelp tests that every command has a short text, examples, a page of the manual and
+// completions.
 func TestHelp(t *testing.T) { program.Help(t, "../../docs") }
 
 var program = calls.Program{

@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// checked is a small cluster of Kubernetes, as an API server answers: a kubelet that does
-// not start any more, a Prometheus on NFS, a node with more pods than addresses.
+// checked is a small Kubernetes cluster with a kubelet that would not start again, a Prometheus on
+// NFS, and a node with more pods than addresses.
 func checked() map[string]any {
 	list := func(items ...string) json.RawMessage {
 		return json.RawMessage(`{"kind":"List","metadata":{},"items":[` + strings.Join(items, ",") + `]}`)
@@ -57,8 +57,8 @@ func checked() map[string]any {
 	}
 }
 
-// fakeEtcd is three members at 127.0.0.11 to 13, each with a database of 300 MB of which
-// 250 are free. The second one leads.
+// fakeEtcd simulates three members at 127.0.0.11 to 13, each with a database of 300 MB of which 250
+// are free. The second one leads.
 type fakeEtcd struct {
 	mu    sync.Mutex
 	free  map[int]bool // still is
@@ -229,7 +229,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckWithoutRights: an audit of which all is unknown has determined nothing.
+// TestCheckWithoutRights tests that an audit with only unknown results has determined nothing.
 func TestCheckWithoutRights(t *testing.T) {
 	kubeconfig := server(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/version" {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestEtcdUnasked: where the cluster shows members that want a certificate, and none is
-// given, no member is asked, and the message names the members, the options and the files.
+// TestEtcdUnasked tests a cluster whose members require a certificate: without one no member is
+// queried, and the message names the members, the options and the files.
 func TestEtcdUnasked(t *testing.T) {
 	answers := checked()
 	answers["/api/v1/namespaces/kube-system/pods?labelSelector=component%3Detcd"] = json.RawMessage(`{"items":[{"metadata":{"name":"etcd-a","annotations":{"kubeadm.kubernetes.io/etcd.advertise-client-urls":"https://192.0.2.1:2379"}},"status":{"phase":"Running"}}]}`)
@@ -64,7 +64,7 @@ func TestEtcdUnasked(t *testing.T) {
 	}
 }
 
-// TestWatched: where members tell their metrics for the brake, with and without a path or a
+// TestWatched tests the members whose metrics the brake can read, with and without a path or a
 // port.
 func TestWatched(t *testing.T) {
 	for address, want := range map[string]string{

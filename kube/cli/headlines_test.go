@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/calls"
 )
 
-// withoutHeadline has the kinds of documents without a headline, and why.
+// withoutHeadline has the kinds of documents without a headline, and the reasons.
 var withoutHeadline = map[string]string{
 	"error": "the message is the answer", "version": "one line",
 	"node-history": "an annotation of a Profile object", "node-values": "an annotation of a Profile object",

@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// fleet answers for another namespace, in which 2 of 6 machines are unhealthy, and for
-// all that is asked to find the kinds.
+// fleet answers for another namespace, in which 2 of 6 machines are unhealthy, and for all requests
+// that discover kinds.
 func fleet() map[string]any {
 	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
 	const group = `"name":"machine.openshift.io","versions":[{"groupVersion":"machine.openshift.io/v1beta1","version":"v1beta1"}],"preferredVersion":{"groupVersion":"machine.openshift.io/v1beta1","version":"v1beta1"}`

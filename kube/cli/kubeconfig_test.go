@@ -22,9 +22,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestOptionsOfKubectl: each verb asks the server that is named, trusts it as it is told,
-// and says who asks and as whom. check and load have connections of their own in addition to
-// client-go's, which status has.
+// TestOptionsOfKubectl tests that each verb uses the requested server, its CA, the user and the
+// impersonated user. check and load have their own connections in addition to client-go's, which
+// status uses.
 func TestOptionsOfKubectl(t *testing.T) {
 	var mu sync.Mutex
 	var asked []http.Header
@@ -87,7 +87,7 @@ contexts: [{name: here, context: {cluster: c, user: u}}], users: [{name: u, user
 	}
 }
 
-// TestRequestTimeout: a server that does not answer is not waited for longer than asked.
+// TestRequestTimeout tests that the wait for a silent server ends at --request-timeout.
 func TestRequestTimeout(t *testing.T) {
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -109,9 +109,9 @@ func TestRequestTimeout(t *testing.T) {
 	}
 }
 
-// TestRequestTimeoutLater: one request that is not answered in time leaves its part of an
-// audit unknown; a server that has stopped to answer at all ends it. On a busy machine other
-// requests may take as long: then there is more time.
+// TestRequestTimeoutLater tests that one request without an answer makes its part of an audit
+// unknown, and that a server that has stopped answering ends the audit. On a busy machine other
+// requests may take as long; then the time limit is longer.
 func TestRequestTimeoutLater(t *testing.T) {
 	for _, c := range []struct {
 		silent bool // is the whole server from then on
@@ -135,7 +135,7 @@ func TestRequestTimeoutLater(t *testing.T) {
 }
 
 // auditOfSilent audits a cluster whose server does not answer a request for the pods, or any
-// request since then, and returns how many it has not answered.
+// request from then on, and returns the number of unanswered requests.
 func auditOfSilent(t *testing.T, silent bool, timeout time.Duration) (code, hung int, text string) {
 	answers := checked()
 	var mu sync.Mutex
@@ -165,7 +165,8 @@ func auditOfSilent(t *testing.T, silent bool, timeout time.Duration) (code, hung
 	return code, hung, out + said
 }
 
-// TestInterrupted: what changes nothing says so when it is interrupted, once, and no more.
+// TestInterrupted tests that an interrupted verb that changes nothing says so once, and prints
+// nothing more.
 func TestInterrupted(t *testing.T) {
 	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
@@ -187,7 +188,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestKubeconfigUnreadable: what is wrong with a file is said in words of the file, and where.
+// TestKubeconfigUnreadable tests that errors in a file name the file, the position and the fault.
 func TestKubeconfigUnreadable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	const head = "apiVersion: v1\nkind: Config\n"
@@ -212,8 +213,8 @@ func TestKubeconfigUnreadable(t *testing.T) {
 	}
 }
 
-// TestOptionsInPod: clientcmd passes over most options where the pod's own account is
-// taken; here they hold.
+// TestOptionsInPod tests that the options also apply in a pod, where clientcmd ignores most of them
+// in favor of the pod's own account.
 func TestOptionsInPod(t *testing.T) {
 	pod := func() *rest.Config {
 		return &rest.Config{Host: "https://10.0.0.1", BearerToken: "of-the-pod", BearerTokenFile: "/var/run/token", TLSClientConfig: rest.TLSClientConfig{CAFile: "/var/run/ca.crt"}}

@@ -18,7 +18,8 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// TestCreated: which of two objects holds does not change when the older one is changed.
+// TestCreated tests that a change of the older of two objects does not change which one takes
+// precedence.
 func TestCreated(t *testing.T) {
 	config := func(name, maxPods string) kubelet.KubeletConfig {
 		o, err := kubelet.Read("f", []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: "+name+", creationTimestamp: \"2020-01-01T00:00:00Z\"}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: "+maxPods+"}}\n"))
@@ -47,7 +48,8 @@ func TestCreated(t *testing.T) {
 	}
 }
 
-// TestNoRegularFile: what has no end, or no writer, is refused at once.
+// TestNoRegularFile tests that a file without an end, or a pipe without a writer, is refused at
+// once.
 func TestNoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	fifo, large := filepath.Join(dir, "fifo"), filepath.Join(dir, "large")
@@ -105,7 +107,7 @@ const (
 	maxPodsConfig = "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: k}\nspec: {machineConfigPoolSelector: {matchLabels: {pool: w}}, kubeletConfig: {maxPods: 50}}\n"
 )
 
-// kubeletCluster answers for a pool of two nodes, of which one has failed.
+// kubeletCluster answers for a pool of two nodes, one of which has failed.
 func kubeletCluster() map[string]string {
 	const fettle, configs = fettleObjects, "/apis/machineconfiguration.openshift.io/v1"
 	group := func(name, version string) string {
@@ -132,7 +134,7 @@ func kubeletCluster() map[string]string {
 	}
 }
 
-// TestKubeletPlanReads: what the agents have said is read, by the objects' names.
+// TestKubeletPlanReads tests that the agents' reports are read, by the objects' names.
 func TestKubeletPlanReads(t *testing.T) {
 	answers := kubeletCluster()
 	t.Setenv("KUBECONFIG", "")
@@ -184,7 +186,8 @@ func TestKubeletPlanReads(t *testing.T) {
 	}
 }
 
-// TestPoolWords: a pool whose nodes give settings back is said to roll as any other.
+// TestPoolWords tests that a pool whose nodes are being restored is described as a rollout like any
+// other.
 func TestPoolWords(t *testing.T) {
 	back := []kubelet.NodePlan{{Name: "n1", Class: "restart", Order: 1}}
 	for _, c := range []struct {
@@ -204,7 +207,7 @@ func TestPoolWords(t *testing.T) {
 	}
 }
 
-// TestKubeletPlanOfMany checks that the nodes that would refuse stand first, that the rest is
+// TestKubeletPlanOfMany tests that the nodes that would refuse come first, that the others are
 // folded, and that the headline counts all.
 func TestKubeletPlanOfMany(t *testing.T) {
 	pool := kubelet.PoolPlan{Name: "workers", MaxUnavailable: 1, Settings: kubelet.Fields{"maxPods": 20}, KubeletConfigs: []string{"k"}}

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// workloads are configurations of our own with the constructs of kube-burner 2.7.3's
-// examples (examples/workloads): files by name, load.yml the configuration.
+// workloads are our own configurations with the constructs of kube-burner 2.7.3's examples
+// (examples/workloads): files by name; load.yml is the configuration.
 var workloads = map[string]struct {
 	files map[string]string
 	args  []string
@@ -136,7 +136,7 @@ const (
 	hooked      = "jobs:\n- {name: h, qps: 9, namespace: h, preLoadImages: false, hooks: [{cmd: [\"true\"], when: beforeCleanup}], objects: [{objectTemplate: m.yml, waitOptions: {kind: Pod}}]}\n"
 )
 
-// TestBurnerWorkloads: what is planned of each of them, or why it is refused.
+// TestBurnerWorkloads tests the plan of each of them, or the reason for its refusal.
 func TestBurnerWorkloads(t *testing.T) {
 	for name, x := range workloads {
 		t.Run(name, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestLoadInterruptedInTheMiddle: Ctrl-C takes a run back, and says where it could not;
-// in a resume it removes nothing; a gate of the run is one of its resume.
+// TestLoadInterruptedInTheMiddle tests that Ctrl-C undoes a run and names what it could not remove.
+// In a resume it removes nothing. A threshold of the run also applies to its resume.
 func TestLoadInterruptedInTheMiddle(t *testing.T) {
 	type o = map[string]any
 	all := []rbacRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch", "create"}}, {NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
@@ -107,7 +107,8 @@ func TestLoadInterruptedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestLeftStanding: what could not be removed counts more than why the run has ended.
+// TestLeftStanding tests that remaining objects decide the exit code, rather than the reason for
+// the end of the run.
 func TestLeftStanding(t *testing.T) {
 	x := &LoadRun{Removed: 3, Absent: 1}
 	x.Objects.Created, x.Objects.Before = 4, 2

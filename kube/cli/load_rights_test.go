@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestPlanWithoutNodes: who may not see the nodes gets a plan that says what is not judged;
-// a run is not made without its guard rails.
+// TestPlanWithoutNodes tests a user who may not read the nodes: the plan names what is not judged,
+// and a run without its guard rails is refused.
 func TestPlanWithoutNodes(t *testing.T) {
 	type o = map[string]any
 	file := filepath.Join(t.TempDir(), "load.yaml")
@@ -50,7 +50,7 @@ func TestPlanWithoutNodes(t *testing.T) {
 	}
 }
 
-// TestLoadInterrupted: Ctrl-C is called so, with and without a cluster.
+// TestLoadInterrupted tests that an interruption is reported as such, with and without a cluster.
 func TestLoadInterrupted(t *testing.T) {
 	t.Setenv("KUBECONFIG", apiServer(t, nil))
 	ctx, stop := context.WithCancel(t.Context())

@@ -19,7 +19,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// rbacRule is one of a ClusterRole (k8s.io/api, rbac/v1, PolicyRule).
+// rbacRule is a rule of a ClusterRole (k8s.io/api, rbac/v1, PolicyRule).
 type rbacRule struct {
 	APIGroups       []string `json:"apiGroups"`
 	Resources       []string `json:"resources"`
@@ -27,8 +27,8 @@ type rbacRule struct {
 	NonResourceURLs []string `json:"nonResourceURLs"`
 }
 
-// loadServer is an API server that keeps objects by their paths, and allows what a role
-// does. It loses the answer to the first object of each kind that it makes.
+// loadServer is an API server that stores objects by path, and allows what a role allows. It loses
+// the answer to the first object of each kind that it creates.
 type loadServer struct {
 	made  func() // called with each object that is made; may be nil
 	rules []rbacRule
@@ -40,7 +40,7 @@ type loadServer struct {
 	used    map[string]bool // what of the rules was asked for
 }
 
-// known is whether all users may ask (the role system:discovery).
+// known reports whether all users may send the request (the role system:discovery).
 func known(path string) bool {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch parts[0] {
@@ -54,7 +54,7 @@ func known(path string) bool {
 	return false
 }
 
-// wants is what a request asks for, as RBAC has it.
+// wants returns what a request needs in RBAC's terms.
 func wants(r *http.Request) (verb, group, resource, name string) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	rest := parts[2:]
@@ -86,7 +86,7 @@ func wants(r *http.Request) (verb, group, resource, name string) {
 	return verb, group, resource, name
 }
 
-// allows notes which parts of the rules a request is allowed by.
+// allows records which parts of the rules allow a request.
 func (s *loadServer) allows(r *http.Request) bool {
 	if known(r.URL.Path) {
 		return true
@@ -113,7 +113,7 @@ func (s *loadServer) allows(r *http.Request) bool {
 	return ok
 }
 
-// holds are all parts of the rules.
+// holds returns all parts of the rules.
 func (s *loadServer) holds() []string {
 	var all []string
 	for i, rule := range s.rules {
@@ -235,7 +235,7 @@ func (s *loadServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestLoadRole: the manual's role is what run, resume and undo ask for, no less and no more.
+// TestLoadRole tests that run, resume and undo need exactly the permissions of the manual's role.
 func TestLoadRole(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cluster-load-journal.md")
 	if err != nil {

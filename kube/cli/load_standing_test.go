@@ -16,8 +16,8 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// TestLostJournal: of a run whose journal was emptied, cut or removed while its objects stand
-// in the cluster, status, resume and undo say how many there are, and delete nothing.
+// TestLostJournal tests a run whose journal was emptied, truncated or removed while its objects
+// exist: status, resume and undo report their number and delete nothing.
 func TestLostJournal(t *testing.T) {
 	const id = "20260101-000000-000"
 	type o = map[string]any

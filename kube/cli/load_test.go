@@ -109,8 +109,7 @@ func TestLoadPlanJSON(t *testing.T) {
 	}
 }
 
-// teams are what an API server answers that has two namespaces of one content and one with
-// another.
+// teams are the answers of an API server with two equal namespaces and a different one.
 func teams() map[string]any {
 	type o = map[string]any
 	list := func(items ...any) o { return o{"items": items} }
@@ -143,8 +142,9 @@ func teams() map[string]any {
 	return asked
 }
 
-// TestQuotaOfBrake: where neither etcd nor --etcd-quota says it, it is that of the sort of
-// cluster, for a run that asks for no maximums and for one that goes on too.
+// TestQuotaOfBrake tests the quota that the brake uses if neither etcd nor --etcd-quota states one:
+// that of the kind of cluster, also for a run without a check of the maximums and for a resumed
+// one.
 func TestQuotaOfBrake(t *testing.T) {
 	for _, c := range []struct {
 		version string // of OpenShift; "" for none
@@ -180,7 +180,8 @@ func TestQuotaOfBrake(t *testing.T) {
 	}
 }
 
-// TestBrakeNotes: what fits into etcd, and not under the brake, is said beforehand.
+// TestBrakeNotes tests that a load that fits into etcd but would trigger the brake has a note in
+// the plan.
 func TestBrakeNotes(t *testing.T) {
 	of := func(mib int, over bool) *plan.Tally {
 		return &plan.Tally{Limits: []plan.Limit{{What: "pods", Value: 90, Maximum: 100}, {What: plan.BytesInEtcd, Value: mib << 20, Maximum: 100 << 20, Over: over}}}

@@ -18,17 +18,17 @@ import (
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
-// loadServed runs words of load on a server, with its own state directory, and returns the
-// exit code and all that was printed.
+// loadServed runs commands of load against a server, with its own state directory, and returns the
+// exit code and all output.
 type loadServed struct {
 	*loadServer
 	t *testing.T
-	// before sees each request; true says that it has answered it.
+	// before receives each request; true means that it has answered.
 	before func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// serveLoad begins a server that allows everything, with a file load.yaml of a namespace
-// with four config maps.
+// serveLoad starts a server that allows everything, with a file load.yaml of a namespace with four
+// config maps.
 func serveLoad(t *testing.T) *loadServed {
 	t.Helper()
 	type o = map[string]any
@@ -90,8 +90,8 @@ func wantSaid(t *testing.T, code int, said string, want int, words ...string) {
 	}
 }
 
-// TestUndoInterrupted: an undo that is interrupted says what is on its way out and how it is
-// gone on with, and its exit code is not that of one that is complete.
+// TestUndoInterrupted tests that an interrupted undo reports the objects that are being removed and
+// how to continue, with another exit code than a complete undo.
 func TestUndoInterrupted(t *testing.T) {
 	s := serveLoad(t)
 	id := s.made()
@@ -120,8 +120,8 @@ func TestUndoInterrupted(t *testing.T) {
 	wantSaid(t, code, said, ui.Done, "5 objects removed")
 }
 
-// TestLostLoad: of a run whose load is gone, cannot be read or was changed, status, undo and
-// resume say what of it stands in the cluster and which command deletes it, and change nothing.
+// TestLostLoad tests a run whose load is missing, unreadable or changed: status, undo and resume
+// report its objects in the cluster and the command that deletes them, and change nothing.
 func TestLostLoad(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(text []byte) []byte // nil for removing the file
@@ -176,8 +176,8 @@ func TestLostLoad(t *testing.T) {
 	}
 }
 
-// TestOtherPlan: a run of another version, whose load makes another plan now, is said to be
-// that, and what it made is found anyway.
+// TestOtherPlan tests a run of another version, whose load now has another plan: this is reported,
+// and its objects are found anyway.
 func TestOtherPlan(t *testing.T) {
 	s := serveLoad(t)
 	s.made()
@@ -199,8 +199,8 @@ func TestOtherPlan(t *testing.T) {
 		"kubectl delete namespaces --all-namespaces -l fettle.dev/load-run="+id)
 }
 
-// TestVisitFails: what could not be made in a visit of an experiment is not offered for a
-// resume, which would go on with another run; that of a run is, by the run's name.
+// TestVisitFails tests that a failed phase of an experiment does not suggest a resume, which would
+// continue another run. A failed run suggests it, with the run's name.
 func TestVisitFails(t *testing.T) {
 	s := serveLoad(t)
 	s.before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -225,8 +225,8 @@ func TestVisitFails(t *testing.T) {
 	wantSaid(t, code, said, ui.Partial, "kubectl fettle load resume "+runs[0].Name()+" tries them again")
 }
 
-// TestUnnoted: what a journal covers without saying what became of it is looked for in the
-// cluster by status, and taken back by undo; a namespace that was reused is not left of an
+// TestUnnoted tests objects that a journal covers without a result: status finds them in the
+// cluster, and undo removes them. A reused namespace does not count as a remaining object of an
 // undone run.
 func TestUnnoted(t *testing.T) {
 	s := serveLoad(t)
@@ -272,8 +272,8 @@ func TestUnnoted(t *testing.T) {
 	there("undone", 0)
 }
 
-// TestEmptyName: a name that is empty, as a variable that is not set gives, is no wish for the
-// load that is built in.
+// TestEmptyName tests that an empty name, as from an unset variable, does not select the built-in
+// load.
 func TestEmptyName(t *testing.T) {
 	for _, verb := range []string{"run", "plan"} {
 		code, _, errs := run(t, "load", verb, "")
@@ -281,7 +281,8 @@ func TestEmptyName(t *testing.T) {
 	}
 }
 
-// TestDeleteKept: an earlier run that ifexists: delete cannot undo is told with what keeps it.
+// TestDeleteKept tests that an earlier run that ifexists: delete cannot undo is reported with the
+// reason.
 func TestDeleteKept(t *testing.T) {
 	s := serveLoad(t)
 	text, err := os.ReadFile("load.yaml")

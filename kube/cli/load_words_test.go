@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/strict"
 )
 
-// TestLoadStdin: "-" is standard input, as for kubectl, and is no file.
+// TestLoadStdin tests that "-" is standard input, as for kubectl, and not a file.
 func TestLoadStdin(t *testing.T) {
 	const one = "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    tuning: t\n    pods: [{num: 1, basename: a, image: i}]\n  tuningsets: [{name: t, pods: {stepping: {stepsize: 1}}}]\n"
 	for text, want := range map[string]struct {
@@ -47,7 +47,7 @@ func TestLoadStdin(t *testing.T) {
 	}
 }
 
-// TestOne: one thing is called one.
+// TestOne tests the singular for one object.
 func TestOne(t *testing.T) {
 	p, err := plan.Compile(t.Context(), &plan.Load{Stages: []plan.Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1}}}, "r", nil)
 	if err != nil {
@@ -77,8 +77,8 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// TestVerdict: what cannot be told is neither met nor missed, on the page and elsewhere,
-// and what is missed hides behind nothing that cannot be told.
+// TestVerdict tests that an undecided objective is neither met nor missed, on the page and
+// elsewhere, and that missed objectives are shown before undecided ones.
 func TestVerdict(t *testing.T) {
 	met, unknown, missed := load.Measured{Gate: "a", Met: true}, load.Measured{Gate: "b", Unknown: true, Text: "4 answers"}, load.Measured{Gate: "c", Text: "2 s"}
 	slow := &loadrun.Servers{Calls: []loadrun.Calls{{Series: loadrun.Series{Verb: "GET", Resource: "pods", Scope: "resource"}, P99S: 2, LimitS: 1, Verdict: "missed"}}}
@@ -116,7 +116,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestReasons: the commonest reason is the first, and those that were not told apart the last.
+// TestReasons tests that the most frequent reason comes first, and the sum of other reasons last.
 func TestReasons(t *testing.T) {
 	x := &LoadRun{Errors: map[string]int{loadrun.OtherReasons: 30, "a": 1, "b": 7, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1}}
 	if got := strings.Join(x.reasons(), "|"); got != "7 times: b|1 time: a|1 time: c|1 time: d|1 time: e|32 times: for other reasons (see --output json)" {
@@ -124,7 +124,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestPodsOnEachNode: the pods of DaemonSets are in the headline.
+// TestPodsOnEachNode tests that the headline contains the pods of DaemonSets.
 func TestPodsOnEachNode(t *testing.T) {
 	dir := t.TempDir()
 	set := filepath.Join(dir, "set.yml")

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestOffline: load plan and pod explain decide without a cluster only if none is configured at
-// all, and report what they did not consider. A cluster that does not answer is an error.
+// TestOffline tests that load plan and pod explain decide without a cluster only if none is
+// configured, and report what they did not consider. A cluster that does not answer is an error.
 func TestOffline(t *testing.T) {
 	root, pod := vm(t), manifest(t, nextPod)
 	settings := "kind: KubeletConfiguration\ncpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\nevictionHard: {memory.available: 100Mi}\n"

@@ -17,7 +17,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// A cluster that has no Tuned objects is told apart from one that does not answer.
+// TestOperatorWithoutTuned tests that a cluster without the kind Tuned is distinguished from one
+// that does not answer.
 func TestOperatorWithoutTuned(t *testing.T) {
 	config := apiServer(t, map[string]any{
 		"/api":    json.RawMessage(`{"kind":"APIVersions","versions":["v1"]}`),
@@ -30,23 +31,22 @@ func TestOperatorWithoutTuned(t *testing.T) {
 	}
 }
 
-// TestOperatorSize is the operator as it is shipped, with 500 nodes that tell of fifty
-// images each and 500 machines, before an API server that costs it nothing: what it takes
-// of memory at rest, machine health and all else together, and of processor time when
-// the labels of all nodes change so that each gets another profile.
+// TestOperatorSize runs the shipped operator with 500 nodes that report fifty images each and 500
+// machines, on a simulated API server. It measures the memory at rest, including machine health,
+// and the processor time when the labels of all nodes change so that each gets another profile.
 func TestOperatorSize(t *testing.T) {
 	root.Real(t, "builds and runs the operator")
 	operatorSize(t, 500, 60e6, 2)
 }
 
-// TestOperatorSizeMany is the same with 5,000 nodes and as many machines.
+// TestOperatorSizeMany does the same with 5,000 nodes and as many machines.
 func TestOperatorSizeMany(t *testing.T) {
 	root.Nightly(t, "runs the operator with 5,000 nodes")
 	operatorSize(t, 5000, 80e6, 20)
 }
 
-// operatorSize takes the most memory at rest, in bytes, and the most processor time for the
-// change, in seconds. In between the operator may take twice that memory.
+// operatorSize takes the maximum memory at rest, in bytes, and the maximum processor time for the
+// change, in seconds. Between the two states the operator may use twice that memory.
 func operatorSize(t *testing.T, nodes int, mostRSS, mostCPU float64) {
 	allowed := nodes / 50 // 2 % unhealthy; one more is
 	s := newStandIn(t)
@@ -182,10 +182,10 @@ func operatorSize(t *testing.T, nodes int, mostRSS, mostCPU float64) {
 	}
 }
 
-// half says which profile a node has in a round.
+// half returns the profile of a node in a round.
 func half(i, round int) string { return []string{"even", "odd"}[(i+round)%2] }
 
-// object is one with a spec and a status, as JSON.
+// object returns an object with a spec and a status, as JSON.
 func object(kind, namespace, name, spec, status string) map[string]any {
 	version := map[string]string{"Tuned": "tuned.openshift.io/v1", "Machine": "machine.openshift.io/v1beta1", "MachineHealthCheck": "machine.openshift.io/v1beta1", "Node": "v1"}[kind]
 	o := map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": name, "creationTimestamp": "2026-03-01T12:00:00Z"}}
@@ -205,7 +205,7 @@ func object(kind, namespace, name, spec, status string) map[string]any {
 	return o
 }
 
-// aNode is a node as a kubelet tells of it.
+// aNode returns a node as reported by a kubelet.
 func aNode(i, round int, unhealthy bool) map[string]any {
 	ready := "True"
 	if unhealthy {
@@ -226,7 +226,7 @@ func aNode(i, round int, unhealthy bool) map[string]any {
 	return n
 }
 
-// of is a size in a process' status, in bytes (proc(5)).
+// of returns a size from a process's status, in bytes (proc(5)).
 func of(t *testing.T, pid int, name string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -242,7 +242,8 @@ func of(t *testing.T, pid int, name string) float64 {
 	return 0
 }
 
-// cpuOf is what a process has used, in seconds (proc(5): utime and stime, in hundredths).
+// cpuOf returns the processor time of a process, in seconds (proc(5): utime and stime, in
+// hundredths).
 func cpuOf(t *testing.T, pid int) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

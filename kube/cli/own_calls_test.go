@@ -13,7 +13,8 @@ import (
 // ownCall matches a call of a verb that both programs have.
 var ownCall = regexp.MustCompile(`(kubectl )?fettle (size|check [^\n]*--root) ?[^\n();]*`)
 
-// What the verbs that are fettle's too print names calls of this program, and they run.
+// TestOwnCalls tests that verbs that fettle has too print calls of this program, and that these
+// calls run.
 func TestOwnCalls(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/hosts/*overloaded.txt")
 	if err != nil || len(files) < 3 {

@@ -22,8 +22,8 @@ import (
 
 const bootID = "5c9a1bd2-0000-4000-8000-000000000001"
 
-// vm is the machine of source 002, chapter 6, as root directory: two CPUs, a static CPU
-// manager with CPU 0 reserved, and a pod whose process runs on CPU 1.
+// vm is the machine of chapter 6 of the OpenShift guide, as a root directory: two CPUs, a static
+// CPU manager with CPU 0 reserved, and a pod whose process runs on CPU 1.
 func vm(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,8 +82,8 @@ func pinnedPod() core.Pod {
 	}
 }
 
-// apiServer is an API server with two nodes, of which perf-node is the machine, and its pod. It
-// returns a kubeconfig.
+// apiServer starts an API server with two nodes, of which perf-node is the machine, and with its
+// pod. It returns a kubeconfig.
 func apiServer(t *testing.T, answers map[string]any) string {
 	t.Helper()
 	node := func(name, boot string) core.Node {
@@ -138,7 +138,7 @@ func apiServer(t *testing.T, answers map[string]any) string {
 	return file
 }
 
-// sameHeadline checks that the first lines for people are the headline of the document.
+// sameHeadline checks that the first printed lines are the headline of the document.
 func sameHeadline(t *testing.T, args ...string) {
 	t.Helper()
 	_, page, _ := run(t, args...)
@@ -165,8 +165,8 @@ func manifest(t *testing.T, text string) string {
 
 const nextPod = `{apiVersion: v1, kind: Pod, metadata: {name: next}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1, memory: 1G}}}]}}`
 
-// The second pod of chapter 6: no CPU is free for it, and the kubelet would say so, on
-// the node and by a copy of it.
+// TestPodExplain tests the second pod of chapter 6: no CPU is free for it, and the kubelet would
+// reject it, on the node and with a record of the node.
 func TestPodExplain(t *testing.T) {
 	config, root, file := apiServer(t, nil), vm(t), manifest(t, nextPod)
 	code, out, errs := run(t, "--kubeconfig", config, "pod", "explain", file, "--node", "perf-node", "--root", root, "--details")

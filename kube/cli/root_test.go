@@ -87,7 +87,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestKubeconfigsThatNameNoCluster: the file is named, and what it lacks.
+// TestKubeconfigsThatNameNoCluster tests that the message names the file and what it lacks.
 func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	for i, c := range []struct{ text, args, want string }{
@@ -126,7 +126,7 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 	}
 }
 
-// TestServerThatIsAway: every verb says the same of an API server that is not reached.
+// TestServerThatIsAway tests that every verb reports an unreachable API server in the same way.
 func TestServerThatIsAway(t *testing.T) {
 	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {
@@ -153,7 +153,8 @@ func TestServerThatIsAway(t *testing.T) {
 	}
 }
 
-// TestServerThatGoesAway: what is to be done about a run that has begun is not lost.
+// TestServerThatGoesAway tests that the advice about a started run is printed even if the server
+// disappears.
 func TestServerThatGoesAway(t *testing.T) {
 	refused := &url.Error{Op: "Get", URL: "https://127.0.0.1:1/api", Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}}
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -174,7 +175,7 @@ func TestServerThatGoesAway(t *testing.T) {
 	}
 }
 
-// TestOutputThatCannotBeWritten: who reads the exit code only has to know.
+// TestOutputThatCannotBeWritten tests that the exit code shows an output error.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -189,8 +190,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestVerbsAreWhatTheTableSays: a verb has the name of its line, a sentence, and
-// refuses words that it does not know.
+// TestVerbsAreWhatTheTableSays tests that a verb has the name in its line and a sentence, and
+// refuses unknown words.
 func TestVerbsAreWhatTheTableSays(t *testing.T) {
 	for _, v := range verbs {
 		c := v.command(&app{screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})})
@@ -200,7 +201,8 @@ func TestVerbsAreWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// TestWordsAreAskedForInSentences: none of cobra's own "accepts 1 arg(s)" is left.
+// TestWordsAreAskedForInSentences tests that no message of cobra such as "accepts 1 arg(s)" is
+// left.
 func TestWordsAreAskedForInSentences(t *testing.T) {
 	sentences(t, (&app{screen: ui.NewScreen(&bytes.Buffer{}, &bytes.Buffer{})}).rootCommand())
 }
@@ -217,7 +219,7 @@ func sentences(t *testing.T, c *cobra.Command) {
 	}
 }
 
-// TestSchemas: each document has a schema, which takes what a failure prints.
+// TestSchemas tests that each document has a schema, which also accepts the output of a failure.
 func TestSchemas(t *testing.T) {
 	for kind, doc := range documents {
 		if _, err := ui.Schema("fettle/"+kind+"/v1", doc); err != nil {
@@ -231,7 +233,7 @@ func TestSchemas(t *testing.T) {
 	valid(t, "error", []byte(out))
 }
 
-// valid holds a printed document against its schema.
+// valid validates a printed document with its schema.
 func valid(t *testing.T, kind string, text []byte) {
 	t.Helper()
 	schema, err := ui.Schema("fettle/"+kind+"/v1", documents[kind])
@@ -259,7 +261,7 @@ func valid(t *testing.T, kind string, text []byte) {
 	}
 }
 
-// TestKubeconfig: the cluster is the one that kubectl would take.
+// TestKubeconfig tests that the cluster is the one that kubectl would use.
 func TestKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	text := `{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: "https://a.test"}}, {name: b, cluster: {server: "https://b.test"}}],

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// machines are two sets of three and one machines, a check of all of them, and on the
-// one machine of the second set a router.
+// machines are two sets of three machines and one machine, a check of all of them, and a router on
+// the only machine of the second set.
 func machines() map[string]any {
 	var sets, list []string
 	var nodes core.NodeList
@@ -64,7 +64,7 @@ func TestScalePlan(t *testing.T) {
 		t.Fatalf("exit code %d: %v\n%s%s", code, err, out, errs)
 	}
 	sameHeadline(t, "--kubeconfig", config, "scale", "plan", "workers-a", "workers-b", "--to", "10")
-	// 40 % of 6 is 2, and 40 % of 10 is 4. The zone with the fewest is filled up first.
+	// 40 % of 6 is 2, and 40 % of 10 is 4. The zone with the fewest machines gets the next one.
 	var got []string
 	for _, s := range p.Steps {
 		for _, r := range s.Sets {

@@ -25,15 +25,15 @@ const (
 	machineList = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/machines"
 )
 
-// edited are the machines with a text of one list in another's place, everywhere.
+// edited returns the machines with one text of a list replaced by another, everywhere.
 func edited(path string, changes ...string) map[string]any {
 	m := machines()
 	m[path] = json.RawMessage(strings.NewReplacer(changes...).Replace(string(m[path].(json.RawMessage))))
 	return m
 }
 
-// TestScaleOfWhatIsNotKnown: zones, machines and records of which nothing is known, and
-// machines that have not come, are said to be; each with its exit code and what to do.
+// TestScaleOfWhatIsNotKnown tests unknown zones, machines and records, and machines that have not
+// joined: each is reported, with its exit code and what to do.
 func TestScaleOfWhatIsNotKnown(t *testing.T) {
 	const node = `,"nodeRef":{"name":"workers-a-1"}`
 	old := fmt.Sprintf(`{"metadata":{"creationTimestamp":%q,"name":"workers-a-1"`, time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
@@ -72,7 +72,7 @@ func TestScaleOfWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// talk is what a verb says, for who reads it while it runs.
+// talk collects what a verb prints while it runs.
 type talk struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -90,8 +90,8 @@ func (x *talk) String() string {
 	return x.all.String()
 }
 
-// interruptedAt runs a verb and interrupts it when it has said something. An interruption is
-// to be seen at once, not when a wait looks again: a busy machine gets more tries for that.
+// interruptedAt runs a verb and interrupts it after a certain message. The interruption must take
+// effect at once, not at the next poll of a wait; on a busy machine it is tried several times.
 func interruptedAt(t *testing.T, said string, args ...string) (code int, text string) {
 	t.Helper()
 	for range 10 {
@@ -113,8 +113,8 @@ func interruptedAt(t *testing.T, said string, args ...string) (code int, text st
 	return code, text
 }
 
-// TestScaleIsInterrupted: Ctrl-C ends a wait, and the question, at once, and says what
-// stands.
+// TestScaleIsInterrupted tests that Ctrl-C ends a wait or the question at once, and that the state
+// is reported.
 func TestScaleIsInterrupted(t *testing.T) {
 	wanting := apiServer(t, edited(machineSets, `"replicas":3`, `"replicas":4`))
 	code, text := interruptedAt(t, "waiting until ", "scale", "execute", "workers-a", "--to", "6", "--yes", "--kubeconfig", wanting)
@@ -146,7 +146,7 @@ func TestScaleIsInterrupted(t *testing.T) {
 	}
 }
 
-// How a scale ended, by what has been changed and what is left.
+// TestScaleEnd tests the result of a scale, by its changes and its remains.
 func TestScaleEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

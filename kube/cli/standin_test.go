@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// standIn is an API server as far as the operator uses one: it lists and watches the
-// kinds below, makes, patches and deletes their objects. It checks nothing; the real one
-// is in test/cluster.
+// standIn is an API server as far as the operator uses one: it lists and watches the kinds below,
+// and creates, patches and deletes their objects. It validates nothing; test/cluster uses a real
+// one.
 type standIn struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -26,13 +26,13 @@ type standIn struct {
 	writes   map[string]int                       // by method and resource; LIST too
 }
 
-// event is what those who watch are told.
+// event is an event for watchers.
 type event struct {
 	version int
 	text    []byte
 }
 
-// served are the kinds: resource, and what discovery says of it.
+// served are the kinds: resource, and its entry in the discovery.
 var served = []struct {
 	group, version, resource, kind string
 	namespaced                     bool
@@ -55,7 +55,7 @@ func newStandIn(t *testing.T) *standIn {
 	return s
 }
 
-// put stores an object, and tells those who watch.
+// put stores an object and notifies the watchers.
 func (s *standIn) put(resource string, o map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// discovery answers what kinds there are; nil for another question.
+// discovery returns the served kinds; nil for another request.
 func discovery(parts []string) any {
 	var groups []any
 	for _, k := range served {
@@ -191,8 +191,8 @@ func (s *standIn) list(w http.ResponseWriter, resource, namespace string) {
 	refuse(w, http.StatusNotFound, "NotFound")
 }
 
-// watch tells of what has changed since the list that it follows, or of all that there is
-// and then of changes (sendInitialEvents).
+// watch sends the changes since the given list, or first all objects and then the changes
+// (sendInitialEvents).
 func (s *standIn) watch(w http.ResponseWriter, r *http.Request, resource string) {
 	since, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	streamed := r.URL.Query().Get("sendInitialEvents") == "true"
@@ -233,7 +233,7 @@ func (s *standIn) watch(w http.ResponseWriter, r *http.Request, resource string)
 	}
 }
 
-// stream tells of all objects, and that these were all.
+// stream sends all objects, and then the end of the initial list.
 func (s *standIn) stream(resource string, events chan<- []byte) {
 	send := func(what string, o any) {
 		text, err := json.Marshal(map[string]any{"type": what, "object": o})
@@ -284,7 +284,7 @@ func (s *standIn) one(w http.ResponseWriter, r *http.Request, resource, key stri
 	_ = json.NewEncoder(w).Encode(o)
 }
 
-// merge is RFC 7386's patch of an object, which stays as it was.
+// merge applies RFC 7386's patch to an object, which stays unchanged.
 func merge(o, patch map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range o {

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestStatusOfFile: Tuned objects of a file are evaluated before they are applied, next to
-// those of the cluster, and nothing is written. It works before the kinds are there, too.
+// TestStatusOfFile tests that Tuned objects of a file are evaluated together with those of the
+// cluster, and that nothing is written. It works before the kinds exist, too.
 func TestStatusOfFile(t *testing.T) {
 	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
 	all := map[string]string{

@@ -31,7 +31,7 @@ func api(t *testing.T, answers map[string]string) (kubeconfig string) {
 	})
 }
 
-// server is an API server that answers as it is told to.
+// server is an API server with the given answers.
 func server(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,8 +55,7 @@ const (
 	podsOfAgents  = "/api/v1/namespaces/openshift-cluster-node-tuning-operator/pods"
 )
 
-// agentPods are the pods of the agents of nodes; each that is named with a "!" behind it
-// is not Ready.
+// agentPods returns the pods of the nodes' agents; a name that ends with "!" is not Ready.
 func agentPods(nodes ...string) string {
 	var items []string
 	for _, n := range nodes {
@@ -72,7 +71,8 @@ func agentPods(nodes ...string) string {
 
 const tunedObjects = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
 
-// tunedCluster answers for two nodes, one with a value that has drifted and one that no rule matches.
+// tunedCluster answers for two nodes, one with a value that has drifted and one that no rule
+// matches.
 func tunedCluster() map[string]string {
 	return map[string]string{
 		"/apis": groups, "/apis/tuned.openshift.io/v1": tuneds, "/api": `{"kind":"APIVersions","versions":["v1"]}`, "/api/v1": coreResources,
@@ -179,8 +179,8 @@ n1    2026-11-21 09:00:00Z  p     p (its content has changed)  agent of node n1 
 	}
 }
 
-// TestStatusOfAgents: a node whose agent does not run is not ok, whatever its agent said
-// last.
+// TestStatusOfAgents tests that a node without a running agent is not ok, whatever the agent's last
+// report was.
 func TestStatusOfAgents(t *testing.T) {
 	const in = "/apis/tuned.openshift.io/v1/namespaces/openshift-cluster-node-tuning-operator/"
 	var nodes, profiles []string
@@ -255,7 +255,7 @@ Nodes without a running agent show their last report. To find out why the agent 
 	}
 }
 
-// TestStatusOfMany checks that the page of many nodes is short, and that its headline counts all.
+// TestStatusOfMany tests that the page of many nodes is short, and that its headline counts all.
 func TestStatusOfMany(t *testing.T) {
 	d := nodestatus.Document{Management: tuned.Managed, Counts: map[nodestatus.Standing]int{nodestatus.OK: 1999, nodestatus.Failed: 1}}
 	for i := range 2000 {

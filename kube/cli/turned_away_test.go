@@ -14,9 +14,9 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// TestServerThatTurnsAway: every verb says the same of an API server that does not know
-// who asks, refuses whom the kubeconfig does not name, or is asked without TLS: which
-// server, and what to do.
+// TestServerThatTurnsAway tests that every verb reports in the same way an API server that does not
+// know the user, denies access to a user who is not in the kubeconfig, or is queried without TLS:
+// which server, and what to do.
 func TestServerThatTurnsAway(t *testing.T) {
 	pod, objects := manifest(t, nextPod), filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(objects, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 100}}\n"), 0o600); err != nil {

@@ -29,8 +29,8 @@ func tunedNodes() map[string]string {
 	}
 }
 
-// TestUninstallSays: what it would give back, whom it asks, and what it says of a cluster
-// that has nothing. What it does is seen in kube/operator and test/cluster.
+// TestUninstallSays tests the announced changes, the question, and the message for a cluster
+// without settings. kube/operator and test/cluster test the changes.
 func TestUninstallSays(t *testing.T) {
 	answers := tunedNodes()
 	t.Setenv("KUBECONFIG", "")

@@ -35,7 +35,7 @@ func (s served) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RE
 	return &meta.RESTMapping{GroupVersionKind: kind.WithVersion(v)}, nil
 }
 
-// bench is a cluster of objects, with some kinds of others.
+// bench is a cluster of objects, with some kinds of other controllers.
 type bench struct {
 	*Reader
 	t *testing.T
@@ -44,7 +44,7 @@ type bench struct {
 	forbidden string
 }
 
-// mapping is what of a RESTMapper is used.
+// mapping is the used part of a RESTMapper.
 type mapping struct {
 	meta.RESTMapper
 	served
@@ -162,8 +162,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestNamespaces: what is at work in any of the namespaces is seen; a controller of
-// checks is that of its own.
+// TestNamespaces tests that a controller that works in any of the namespaces is found, and that a
+// controller of checks applies only to its own namespace.
 func TestNamespaces(t *testing.T) {
 	elsewhere := strings.ReplaceAll(scaling, "openshift-machine-api", "fleet")
 	b := newBench(t, rivals, strings.Replace(scaling, "host/1", "host/2", 1), elsewhere)
@@ -182,7 +182,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestOnce: who reads once goes by when a lease says that it was renewed.
+// TestOnce tests that a single read trusts the renew time in a lease.
 func TestOnce(t *testing.T) {
 	for renewed, want := range map[time.Duration]int{30 * time.Second: 1, 15 * time.Minute: 0} {
 		at := aroundNow.Add(-renewed).UTC().Format("2006-01-02T15:04:05.000000Z")
@@ -197,7 +197,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// A machine of Cluster API that gets another node is another situation.
+// TestSame tests that a Cluster API machine with another node is a different situation.
 func TestSame(t *testing.T) {
 	b := newBench(t, capiCheck, capiMachine)
 	f := b.read(aroundNow)
@@ -216,7 +216,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// What may not be seen may be at work: remediation waits.
+// TestForbidden tests that remediation waits if another controller may exist but cannot be read.
 func TestForbidden(t *testing.T) {
 	for _, kind := range []string{"Deployment", "NodeHealthCheck", "MachineHealthCheck", "KubeletPool", "ClusterVersion", "Lease"} {
 		b := newBench(t, rivals, nodeCheck, capiCheck, capiMachine, poolOf, upgrading, scaling)

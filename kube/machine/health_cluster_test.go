@@ -12,8 +12,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fleets are checks in namespaces, each with machines of its own of which some are ill,
-// for times that are all different: ill says which, from when on.
+// fleets are checks in several namespaces, each with its own machines. Some machines are unhealthy,
+// for different times: ill maps them to their start.
 func fleets(r *rand.Rand, namespaces, checks, machines int, ill map[string]time.Duration) (c Cluster) {
 	c.Now = healthNow
 	for n := range namespaces {
@@ -40,9 +40,9 @@ func fleets(r *rand.Rand, namespaces, checks, machines int, ill map[string]time.
 	return c
 }
 
-// TestOneOfTheCluster: over many checks of several namespaces one machine is remedied at
-// a time, the longest ill first, whatever the order of the objects; each check that waits
-// says for whom.
+// TestOneOfTheCluster tests that over the checks of several namespaces one machine is remediated at
+// a time, the one unhealthy the longest first, whatever the order of the objects. Each waiting
+// check names it.
 func TestOneOfTheCluster(t *testing.T) {
 	const namespaces, checks, machines = 3, 12, 4
 	for seed := range uint64(5) {
@@ -91,7 +91,7 @@ func TestOneOfTheCluster(t *testing.T) {
 	}
 }
 
-// one is the answer whose turn it is; more than one is a mistake.
+// one returns the answer whose turn it is; more than one is an error.
 func one(t *testing.T, all []Answer) *Answer {
 	t.Helper()
 	n := 0
@@ -107,8 +107,8 @@ func one(t *testing.T, all []Answer) *Answer {
 	return turn
 }
 
-// waits holds that each check with ill machines, but for the one whose turn it is, says
-// in its status what it waits for.
+// waits checks that each check with unhealthy machines, except the one whose turn it is, reports in
+// its status what it waits for.
 func waits(t *testing.T, all []Answer, says, name string, of *HealthCheck) {
 	t.Helper()
 	for _, a := range all {
@@ -128,8 +128,9 @@ func waits(t *testing.T, all []Answer, says, name string, of *HealthCheck) {
 	}
 }
 
-// A check that cannot be read, one whose limit is closed and one of another controller
-// have no turn, and nothing waits for them; a machine of theirs that is on its way counts.
+// TestWhoHasNoTurn tests that an unreadable check, one whose limit is exceeded, and one of another
+// controller have no turn and block no other check. A machine of theirs that is being deleted
+// counts.
 func TestWhoHasNoTurn(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	ill := map[string]time.Duration{"ns0-c00-m0": 9 * time.Hour, "ns0-c01-m0": 8 * time.Hour, "ns1-c00-m0": 7 * time.Hour, "ns2-c00-m0": time.Hour}
@@ -203,7 +204,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDecideIsTheSame: of one check Cluster decides what Decide does.
+// TestDecideIsTheSame tests that for one check Cluster and Decide decide the same.
 func TestDecideIsTheSame(t *testing.T) {
 	in := pool(25, 10)
 	all := Cluster{Now: in.Now, Checks: in.Checks, Machines: in.Machines, Nodes: in.Nodes}.Decide()

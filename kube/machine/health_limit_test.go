@@ -14,8 +14,8 @@ func maximum(text string) *intstr.IntOrString {
 	return &m
 }
 
-// TestTables are those of source 002, section 3.4.1, and what the original's own code
-// makes of other values.
+// TestTables tests the tables of OpenShift 4.4 Scalability and Performance, 3.4.1, and the results
+// of OpenShift's own code for other values.
 func TestTables(t *testing.T) {
 	asText := intstr.FromString("2")
 	for _, c := range []struct {

@@ -76,9 +76,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStuck: a deletion that does not come to an end is said in time, by the check whose
-// machine it is and by those that wait for it; a machine that no check selects any more
-// does not block.
+// TestStuck tests that a deletion that does not end is reported in time, by its check and by
+// waiting checks. A machine that no check selects any more blocks nothing.
 func TestStuck(t *testing.T) {
 	in := pool(3, 2)
 	at := meta.NewTime(healthNow.Add(-10 * time.Minute))
@@ -109,9 +108,9 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestLeftOverAnnotation: a mark of the bare-metal provider holds remediation up for half
-// an hour; then it is reported as stuck, and the machines that are ill go on. The machine
-// counts against the limit all along.
+// TestLeftOverAnnotation tests that a mark of the bare-metal provider delays remediation for half
+// an hour. Then it is reported as stuck, and the unhealthy machines are remediated. The machine
+// counts against the limit all the time.
 func TestLeftOverAnnotation(t *testing.T) {
 	in := pool(25, 2)
 	in.Machines[20].Annotations = map[string]string{ExternalAnnotation: ""}
@@ -146,7 +145,8 @@ func TestLeftOverAnnotation(t *testing.T) {
 	}
 }
 
-// Next to another controller only the condition that names it is written.
+// TestStatusReportOnly tests that next to another controller only the condition that names it is
+// written.
 func TestStatusReportOnly(t *testing.T) {
 	in := pool(25, 4)
 	in.ReportOnly = "machine-healthcheck-controller remedies machines by these checks"
@@ -162,7 +162,7 @@ func TestStatusReportOnly(t *testing.T) {
 	}
 }
 
-// A status that is new has all that it has to have.
+// TestStatusIsWhole tests that a new status has all required fields.
 func TestStatusIsWhole(t *testing.T) {
 	in := pool(3, 1)
 	in.ReportOnly = "somebody"
@@ -174,7 +174,8 @@ func TestStatusIsWhole(t *testing.T) {
 	}
 }
 
-// --adopt acts in addition to who looks after nodes, and still names it.
+// TestAdopt tests that --adopt acts in addition to other controllers of nodes, and still names
+// them.
 func TestAdopt(t *testing.T) {
 	in := pool(25, 1)
 	in.Others = []Other{{"NodeHealthCheck nhc", func(*core.Node) bool { return true }}}
@@ -191,7 +192,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// A condition keeps its time while its status is the same, and others their place.
+// TestConditionTime tests that a condition keeps its time while its status is the same, and that
+// other conditions keep their positions.
 func TestConditionTime(t *testing.T) {
 	before := meta.NewTime(healthNow.Add(-time.Hour))
 	has := []Condition{{Type: "Other", Status: core.ConditionTrue}, {Type: Remediating, Status: core.ConditionFalse, LastTransitionTime: before}}
@@ -244,8 +246,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestScaling: a lease counts from when it was first seen, whatever its clock says, and
-// ends where it is not renewed.
+// TestScaling tests that the time of a lease counts from its first observation, whatever its own
+// time says, and ends if the lease is not renewed.
 func TestScaling(t *testing.T) {
 	who, seconds := "host/1", int32(60)
 	far := meta.NewMicroTime(healthNow.Add(100 * time.Hour))

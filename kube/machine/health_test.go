@@ -12,7 +12,7 @@ import (
 
 var healthNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// check is source 002's sample.
+// check is the example of the OpenShift guide.
 func check(limit string) *HealthCheck {
 	c := &HealthCheck{ObjectMeta: meta.ObjectMeta{Namespace: Namespace, Name: "example"}}
 	c.Spec.Selector.MatchLabels = map[string]string{RoleLabel: "worker"}
@@ -23,7 +23,7 @@ func check(limit string) *HealthCheck {
 	return c
 }
 
-// aMachine is a worker of a set whose node has a status of Ready since a while.
+// aMachine returns a worker of a set whose node has had its Ready status for some time.
 func aMachine(name string, status core.ConditionStatus, since time.Duration) (Machine, core.Node) {
 	yes := true
 	m := Machine{ObjectMeta: meta.ObjectMeta{
@@ -128,7 +128,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// marked sets ExternalAnnotation on a machine as a client did a while ago.
+// marked sets ExternalAnnotation on a machine, as a client did some time ago.
 func marked(m *Machine, ago time.Duration) {
 	m.Annotations = map[string]string{ExternalAnnotation: ""}
 	at, other := meta.NewTime(healthNow.Add(-ago)), meta.NewTime(healthNow.Add(-1000*time.Hour))
@@ -138,7 +138,7 @@ func marked(m *Machine, ago time.Duration) {
 	}
 }
 
-// pool are machines of which the first are ill for longer and longer.
+// pool returns machines of which the first ones are unhealthy, each longer than the next.
 func pool(machines, ill int) (in Input) {
 	in = Input{Now: healthNow, Check: check("40%")}
 	for i := range machines {
@@ -169,7 +169,8 @@ func names(list []Judged) (out []string) {
 	return out
 }
 
-// One at a time, the longest ill first; with 11 of 25 nothing.
+// TestDecide tests that one machine at a time is remediated, the one unhealthy the longest first,
+// and none with 11 of 25.
 func TestDecide(t *testing.T) {
 	d := decide(t, pool(25, 10))
 	if d.Expected != 25 || d.Healthy != 15 || d.Allowed != 0 || fmt.Sprint(names(d.Remediate)) != "[m09]" || len(d.Queued) != 9 || d.Queued[0].Machine.Name != "m08" {
@@ -187,8 +188,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// What has not joined counts as unhealthy, so that a scale can close remediation: 30
-// machines, 25 more, 40 %.
+// TestScaleClosesRemediation tests that machines that have not joined count as unhealthy, so a
+// scale can stop remediation: 30 machines, 25 more, 40 %.
 func TestScaleClosesRemediation(t *testing.T) {
 	in := pool(55, 0)
 	for i := 30; i < 55; i++ {
@@ -282,7 +283,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// Whoever else looks after healthy machines is named before anything happens.
+// TestOverlapIsNamed tests that another controller of healthy machines is named before anything
+// happens.
 func TestOverlapIsNamed(t *testing.T) {
 	in := pool(7, 0)
 	other := *check("1")

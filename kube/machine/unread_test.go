@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestOneCheckThatCannotBeRead: the others of a list are, and it keeps its name.
+// TestOneCheckThatCannotBeRead tests that the other checks of a list are read, and that the
+// unreadable one keeps its name.
 func TestOneCheckThatCannotBeRead(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{"unhealthyConditions":[{"type":"Ready","status":"False","timeout":"300s"},{"type":"Ready","status":"Unknown","timeout":"soon"}]}`: `spec.unhealthyConditions[1].timeout: time: invalid duration "soon"`,

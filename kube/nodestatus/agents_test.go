@@ -15,7 +15,7 @@ var (
 	noon    = metav1.NewTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 )
 
-// agentPod is an agent's pod; ready is the status of its condition Ready, "" for none.
+// agentPod returns an agent's pod; ready is the status of its condition Ready, "" for none.
 func agentPod(name, node string, ready core.ConditionStatus, made metav1.Time) core.Pod {
 	p := core.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: made}, Spec: core.PodSpec{NodeName: node}}
 	p.Status.Phase = core.PodRunning
@@ -51,7 +51,8 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestAttend: whose agent has spoken and does not run is not ok, whatever it said.
+// TestAttend tests that a node whose agent has reported but does not run is not ok, whatever the
+// report was.
 func TestAttend(t *testing.T) {
 	spoken := func(applied, degraded string) tuned.Profile {
 		p := tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{valuesAnnotation: `{"values":[]}`}}}

@@ -99,7 +99,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestSameWords: what is read here is what the operator and the agents write.
+// TestSameWords tests that the annotations and labels are those that the operator and the agents
+// write.
 func TestSameWords(t *testing.T) {
 	if historyAnnotation != agent.HistoryAnnotation {
 		t.Errorf("%s is not %s", historyAnnotation, agent.HistoryAnnotation)
@@ -121,7 +122,7 @@ func TestSameWords(t *testing.T) {
 	}
 }
 
-// What an annotation says is any writer's: it is bounded, and never fails.
+// FuzzAnnotations tests that any text of an annotation is limited, and never causes an error.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(`{"switches":[{"time":"2026-11-21T08:00:00Z","from":"a","to":"b","transaction":1}]}`)
 	f.Add(`{"values":[{"setting":"a","verdict":"drifted"}]}`)

@@ -13,7 +13,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// nodeless takes the nodes of machines away: they have never joined.
+// nodeless removes the nodes of machines: they have never joined.
 func nodeless(in *Input, names ...string) {
 	for i := range in.Machines {
 		if m := &in.Machines[i]; slices.Contains(names, m.Name) {
@@ -22,8 +22,8 @@ func nodeless(in *Input, names ...string) {
 	}
 }
 
-// What never became a node goes first, of whichever set it is, in a step that drains
-// nothing and does not wait for one that does.
+// TestDownTakesBackFirst tests that machines that never became nodes are removed first, from any
+// set, in a step that drains nothing and does not wait for joining machines.
 func TestDownTakesBackFirst(t *testing.T) {
 	in := fleet("40%", 6, 3)
 	nodeless(&in, "set-b-02")
@@ -47,8 +47,9 @@ func TestDownTakesBackFirst(t *testing.T) {
 	}
 }
 
-// Of what failed and what has not joined, the order is that of the machine sets' controller,
-// to which a failed machine and a marked one are the same: else it would take another one.
+// TestDownOrderOfTheController tests that failed and unjoined machines keep the order of the
+// machine sets' controller, which treats failed and marked machines alike. Otherwise the controller
+// would remove another machine.
 func TestDownOrderOfTheController(t *testing.T) {
 	in := fleet("", 4)
 	nodeless(&in, "set-a-00")
@@ -72,7 +73,7 @@ func TestDownOrderOfTheController(t *testing.T) {
 	}
 }
 
-// If the zone of machines is unknown, the set's name is not used.
+// TestZonesThatAreNotKnown tests that the set's name does not replace an unknown zone.
 func TestZonesThatAreNotKnown(t *testing.T) {
 	in := fleet("100%", 2, 2, 3)
 	for i := range in.Machines {
@@ -112,8 +113,9 @@ func TestZonesThatAreNotKnown(t *testing.T) {
 	}
 }
 
-// Without Machine objects it is unknown what goes: that is said, and not that no node would
-// be left. A set at which its controller has looked has none indeed.
+// TestNoMachineObjects tests that without Machine objects the machines to remove are unknown, and
+// that this is reported instead of a lack of nodes. A set that its controller has processed really
+// has none.
 func TestNoMachineObjects(t *testing.T) {
 	in := fleet("", 3, 1)
 	in.Machines = nil
@@ -144,7 +146,7 @@ func TestNoMachineObjects(t *testing.T) {
 	}
 }
 
-// How long machines may take to join is said, by whom it is said first.
+// TestJoinTimeout tests which time limit for joining takes precedence.
 func TestJoinTimeout(t *testing.T) {
 	forever := fleet("40%", 9)
 	forever.Checks[0].Spec.NodeStartupTimeout = &meta.Duration{}
@@ -165,8 +167,8 @@ func TestJoinTimeout(t *testing.T) {
 	}
 }
 
-// A roll that was cut off takes back first what has not come, and not an old machine that
-// serves.
+// TestRollTakesBackFirst tests that an interrupted roll first removes machines that have not
+// joined, not an old machine in use.
 func TestRollTakesBackFirst(t *testing.T) {
 	in := fleet("", 5) // of 3, with two new ones on top
 	in.Begun = map[string]Begun{"set-a": {Replicas: 3, Machines: []string{"set-a-00", "set-a-01", "set-a-02"}}}
@@ -181,7 +183,7 @@ func TestRollTakesBackFirst(t *testing.T) {
 	}
 }
 
-// A record that is damaged, or was copied with its set, is not gone by.
+// TestRecord tests that a damaged record, or one copied with its set, is not used.
 func TestRecord(t *testing.T) {
 	set := &machine.Set{ObjectMeta: meta.ObjectMeta{Namespace: machine.Namespace, Name: "set-a", UID: "this"}}
 	replicas := int32(0)

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// told collects what a run says, by the clock of the imitation.
+// told collects the messages of a run, with the time of the simulated clock.
 type told struct {
 	s     *sim
 	lines []string
@@ -27,7 +27,7 @@ func (s *sim) listen(r *Run) *told {
 	return x
 }
 
-// silence is the longest time in which nothing was said.
+// silence returns the longest time without a message.
 func (x *told) silence(since time.Time) (most time.Duration) {
 	for _, at := range append(slices.Clone(x.at), x.s.now) {
 		most, since = max(most, at.Sub(since)), at
@@ -35,9 +35,9 @@ func (x *told) silence(since time.Time) (most time.Duration) {
 	return most
 }
 
-// TestMachineThatNeverComes: it is said what is waited for and until when, the batch stops
-// at its time with the machine's name, the same call stops at once while it is there, and
-// to the number without it the machine goes, by its mark, and nothing else does.
+// TestMachineThatNeverComes tests a machine that never joins. The wait and its end are reported,
+// the batch stops at its time limit with the machine's name, and the same call stops at once while
+// the machine exists. With a smaller number only this machine is removed, by its mark.
 func TestMachineThatNeverComes(t *testing.T) {
 	s := newSim(t, "50%", 3, 2)
 	s.pod("a", 0, false)
@@ -74,8 +74,8 @@ func TestMachineThatNeverComes(t *testing.T) {
 	s.clean()
 }
 
-// One machine that has not come is taken back while another one is left that has not come
-// either: nothing waits for that one.
+// TestOneOfTwoThatNeverCome tests that one unjoined machine is removed while another one stays,
+// without waiting for it.
 func TestOneOfTwoThatNeverCome(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.stuck = func(made int) bool { return made > 3 }
@@ -88,7 +88,8 @@ func TestOneOfTwoThatNeverCome(t *testing.T) {
 	}
 }
 
-// What a set never made is named, and taken back without a machine that goes.
+// TestNeverMade tests that a machine that a set never created is named, and canceled without
+// removing a machine.
 func TestNeverMade(t *testing.T) {
 	s := newSim(t, "", 3, 1)
 	s.idle = true
@@ -110,8 +111,7 @@ func TestNeverMade(t *testing.T) {
 	s.clean()
 }
 
-// waking is a cluster whose controller makes what was asked for just when the plan has
-// been made.
+// waking is a cluster whose controller creates the requested machines just after the plan was made.
 type waking struct {
 	failing
 	looked bool
@@ -126,8 +126,8 @@ func (w *waking) Read(ctx context.Context, pods bool) (*Input, error) {
 	return in, err
 }
 
-// What was never made, and is made after the plan, is not taken back unmarked: the set
-// would take any machine.
+// TestMadeMeanwhile tests that a machine that is created after the plan is not removed unmarked:
+// the set would remove any machine.
 func TestMadeMeanwhile(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.idle = true
@@ -146,8 +146,8 @@ func TestMadeMeanwhile(t *testing.T) {
 	s.clean()
 }
 
-// A roll whose new machine never comes stops, and the same call takes it back before it
-// touches an old one: the set never has fewer machines that serve.
+// TestRollTakesBackWhatNeverCame tests that a roll stops if its new machine never joins, and that
+// the same call removes it before it removes an old one. The set never has fewer machines in use.
 func TestRollTakesBackWhatNeverCame(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.stuck = func(made int) bool { return made == 5 }
@@ -167,7 +167,8 @@ func TestRollTakesBackWhatNeverCame(t *testing.T) {
 	s.clean()
 }
 
-// Ctrl-C ends every wait at once, and gives back what was taken.
+// TestInterruptedInEachWait tests that Ctrl-C ends every wait at once and reverts temporary
+// changes.
 func TestInterruptedInEachWait(t *testing.T) {
 	for name, c := range map[string]struct {
 		goal    Goal
@@ -210,12 +211,12 @@ func TestInterruptedInEachWait(t *testing.T) {
 	}
 }
 
-// keeping is a cluster that lets no node take pods again.
+// keeping is a cluster in which no node can be uncordoned.
 type keeping struct{ failing }
 
 func (keeping) Uncordon(context.Context, string) error { return errors.New("not allowed") }
 
-// What cannot be given back is said as such.
+// TestLeft tests that a change that cannot be reverted is reported as such.
 func TestLeft(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.pod("a", 0, false)
@@ -227,7 +228,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// A drain says what it waits for, though it is one call.
+// TestDrainSaysHowFarItIs tests that a drain reports what it waits for, although it is one call.
 func TestDrainSaysHowFarItIs(t *testing.T) {
 	s := newSim(t, "", 2)
 	r := s.run(Goal{Machines: 1})
@@ -246,7 +247,7 @@ func TestDrainSaysHowFarItIs(t *testing.T) {
 	}
 }
 
-// slow drains when it is released.
+// slow blocks a drain until it is released.
 type slow struct {
 	failing
 	release chan struct{}
@@ -261,8 +262,8 @@ func (s slow) Drain(ctx context.Context, node string, patience time.Duration) er
 	return s.failing.Drain(ctx, node, patience)
 }
 
-// A record that is invalid is refused before anything is waited for or changed; --restart
-// begins anew with what there is.
+// TestRecordIsRefused tests that an invalid record is refused before any wait or change, and that
+// --restart begins again with the present machines.
 func TestRecordIsRefused(t *testing.T) {
 	for _, text := range []string{"x", "{}", `{"replicas":0,"machines":[],"machine_set_uid":"another"}`} {
 		s := newSim(t, "", 3)

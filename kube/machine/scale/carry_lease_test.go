@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// TestHold: one scale at a time; remediation waits as long as it holds; what was killed
-// keeps no scale away for longer than the lease says.
+// TestHold tests that only one scale runs at a time, that remediation waits for it, and that a
+// killed scale blocks others no longer than its lease lasts.
 func TestHold(t *testing.T) {
 	api := fake.NewClientset()
 	leases := api.CoordinationV1().Leases(machine.Namespace)
@@ -74,8 +74,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestLeaseThatIsNone: of a lease that does not say until when it is held, or says a time
-// that no scale does, it is unknown whether a scale runs: it is refused, and kept.
+// TestLeaseThatIsNone tests a lease without an end, or with a time that no scale uses: it is
+// unknown whether a scale runs, so the scale is refused and the lease kept.
 func TestLeaseThatIsNone(t *testing.T) {
 	now := time.Now()
 	at := func(d time.Duration) *meta.MicroTime { x := meta.NewMicroTime(now.Add(d)); return &x }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A machine that was asked for and never made is waited for as long as it may take to be
-// made and to join, and no longer, where nothing goes.
+// TestSettleOfWhatIsNeverMade tests that a requested machine is waited for as long as it may take
+// to be created and to join, and no longer if no machine is being removed.
 func TestSettleOfWhatIsNeverMade(t *testing.T) {
 	for _, c := range []struct {
 		join, want time.Duration

@@ -19,12 +19,12 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// errKilled is what everything answers to a run that has been killed.
+// errKilled is the answer to every call of a killed run.
 var errKilled = errors.New("killed")
 
-// sim is a cluster that is only imitated: sets that keep their numbers of machines,
-// machines that take a while to join and to go, and a clock that only moves when
-// a test waits. The real API server is in test/cluster.
+// sim is a simulated cluster: sets that keep their numbers of machines, machines that take a while
+// to join and to be removed, and a clock that moves only when a test waits. test/cluster uses a
+// real API server.
 type sim struct {
 	t        *testing.T
 	now      time.Time
@@ -37,24 +37,22 @@ type sim struct {
 
 	made int
 	mu   sync.Mutex // drains are at once
-	// ops counts what has been changed; before the one of number kill the run is killed,
-	// or after it.
+	// ops counts the changes. The run is killed before or after the change with number kill.
 	ops, kill   int
 	after, dead bool
-	// stuck says of a new machine that it never joins; unmovable of a node that it cannot
-	// be drained.
+	// stuck reports whether a new machine never joins, unmovable whether a node cannot be drained.
 	stuck     func(made int) bool
 	unmovable func(node string) bool
 	// idle reports whether no machine is being made.
 	idle bool
-	// drained are nodes whose pods have been moved, since they were cordoned.
+	// drained are the nodes whose pods were evicted since their cordon.
 	drained map[string]bool
-	// least is the smallest number of Ready machines, most the largest number of all, and
-	// closed how often remediation was closed.
+	// least is the minimum number of Ready machines, most the maximum number of all machines, and
+	// closed how often remediation was stopped.
 	least, most, closed int
 }
 
-// joining is how long a machine takes to join, and leaving how long to go.
+// joining is how long a machine takes to join, leaving how long its removal takes.
 const joining, leaving = 90 * time.Second, 20 * time.Second
 
 func newSim(t *testing.T, limit string, replicas ...int) *sim {
@@ -102,7 +100,7 @@ func (s *sim) join(m *machine.Machine) {
 	s.nodes = append(s.nodes, n)
 }
 
-// pod puts a pod of a Deployment on a machine's node; bare one without a controller.
+// pod adds a pod of a Deployment to a machine's node; a bare one has no controller.
 func (s *sim) pod(name string, of int, bare bool) {
 	yes := true
 	p := core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "app", Name: name, Labels: map[string]string{"app": "web"}}}
@@ -113,7 +111,7 @@ func (s *sim) pod(name string, of int, bare bool) {
 	s.pods = append(s.pods, p)
 }
 
-// tick is what the controllers of the cluster do while time goes by.
+// tick does what the controllers of the cluster do as time passes.
 func (s *sim) tick(d time.Duration) {
 	for end := s.now.Add(d); s.now.Before(end); {
 		s.now = s.now.Add(min(5*time.Second, end.Sub(s.now)))
@@ -138,7 +136,7 @@ func (s *sim) tick(d time.Duration) {
 	}
 }
 
-// keep makes and deletes machines of a set, marked ones first, then any.
+// keep creates and deletes machines of a set, marked ones first, then any.
 func (s *sim) keep(set *machine.Set) {
 	var mine []int
 	for i, m := range s.machines {
@@ -170,7 +168,7 @@ func (s *sim) keep(set *machine.Set) {
 	}
 }
 
-// look notes how far things have gone.
+// look records the extremes so far.
 func (s *sim) look() {
 	ready := 0
 	for _, m := range s.machines {
@@ -187,7 +185,7 @@ func (s *sim) look() {
 	}
 }
 
-// op is done before each change; an error says that the run is killed.
+// op is called before each change; an error means that the run is killed.
 func (s *sim) op(change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ func (f failing) Drain(ctx context.Context, node string, patience time.Duration)
 	return f.sim.Drain(ctx, node, patience)
 }
 
-// run is a scale of the imitation, with its clock. Drains are one after the other.
+// run is a scale of the simulated cluster, with its clock. Drains run one after the other.
 func (s *sim) run(g Goal) *Run {
 	r := New(failing{s}, Options{Goal: g, Batch: 3, QPS: 5, Burst: 10, Patience: 5 * time.Minute})
 	r.now = func() time.Time { return s.now }
@@ -46,7 +46,7 @@ func (s *sim) replicas() string {
 	return strings.Join(out, " ")
 }
 
-// clean says what a scale has left on objects.
+// clean returns what a scale has left on objects.
 func (s *sim) clean() {
 	s.t.Helper()
 	for _, m := range s.machines {
@@ -79,7 +79,8 @@ func TestCarryUp(t *testing.T) {
 	s.clean()
 }
 
-// A machine that does not join stops it at its batch; what was asked for stays.
+// TestUpStopsAtTheFirstFailedBatch tests that a machine that does not join stops the scale at its
+// batch, and that requested machines stay.
 func TestUpStopsAtTheFirstFailedBatch(t *testing.T) {
 	s := newSim(t, "40%", 3, 1)
 	s.stuck = func(made int) bool { return made == 6 }
@@ -130,8 +131,8 @@ func TestDown(t *testing.T) {
 	s.clean()
 }
 
-// A drain that stands still stops it: the set keeps its machines, and the nodes take
-// pods again.
+// TestDownStopsAtADrain tests that a stalled drain stops the scale: the set keeps its machines, and
+// the nodes are uncordoned.
 func TestDownStopsAtADrain(t *testing.T) {
 	s := newSim(t, "", 5)
 	for i := range 5 {
@@ -192,8 +193,8 @@ func TestCarryRoll(t *testing.T) {
 	s.clean()
 }
 
-// TestKilledEverywhere kills a scale before and after each change that it makes; the
-// same call then does the rest, and what holds without a kill holds with one.
+// TestKilledEverywhere kills a scale before and after each of its changes. The same call then does
+// the rest, with the same guarantees as without a kill.
 func TestKilledEverywhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		goal  Goal
@@ -247,8 +248,8 @@ func TestKilledEverywhere(t *testing.T) {
 	}
 }
 
-// What a scale that was killed has left is taken back also by one that wants something
-// else: nodes take pods again, and machines are not marked any more.
+// TestKilledThenAnother tests that a different call also cleans up after a killed scale: nodes are
+// uncordoned, and marks are removed.
 func TestKilledThenAnother(t *testing.T) {
 	for at := 1; at < 12; at++ {
 		s := newSim(t, "", 6)
@@ -267,7 +268,7 @@ func TestKilledThenAnother(t *testing.T) {
 	}
 }
 
-// Ctrl-C gives back what was taken, and the same call goes on.
+// TestInterrupted tests that Ctrl-C reverts temporary changes, and that the same call continues.
 func TestInterrupted(t *testing.T) {
 	s := newSim(t, "", 6)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -293,7 +294,7 @@ func (i *interrupting) Drain(ctx context.Context, _ string, _ time.Duration) err
 	return ctx.Err()
 }
 
-// A roll that is not done is in the way of another number, and can start over.
+// TestRollThatIsNotDone tests that an unfinished roll blocks another target, and can be restarted.
 func TestRollThatIsNotDone(t *testing.T) {
 	s := newSim(t, "", 3)
 	s.sets[0].Annotations[machine.RollAnnotation] = `{"replicas":2,"machines":["set-a-01"],"machine_set_uid":"uid-set-a"}`
@@ -314,8 +315,8 @@ func TestRollThatIsNotDone(t *testing.T) {
 	s.clean()
 }
 
-// Between two steps a disruption budget that allows nothing is waited for, with its name
-// and until when; and no longer than Patience.
+// TestBudgetBetweenSteps tests that between two steps a disruption budget that allows nothing is
+// waited for, with its name and the end of the wait, at most for Patience.
 func TestBudgetBetweenSteps(t *testing.T) {
 	for _, lasts := range []bool{false, true} {
 		s := newSim(t, "", 6)

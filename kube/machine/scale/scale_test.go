@@ -18,7 +18,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// fleet has sets, each in a zone of its own, with so many machines, and a check of all.
+// fleet returns sets, each in its own zone, with the given numbers of machines, and a check of all.
 func fleet(limit string, replicas ...int) Input {
 	in := Input{Now: now}
 	yes := true
@@ -60,7 +60,7 @@ func plan(t *testing.T, in Input, machines int) *Plan {
 	return p
 }
 
-// outline is a plan in short: the replicas of the sets after each step.
+// outline formats a plan: the replicas of the sets after each step.
 func outline(p *Plan) string {
 	var out []string
 	for _, s := range p.Steps {
@@ -73,8 +73,8 @@ func outline(p *Plan) string {
 	return strings.Join(out, ", ")
 }
 
-// TestNeverJoined: a machine that never joined counts against the limit of its check even
-// where it may take any time to join (nodeStartupTimeout 0).
+// TestNeverJoined tests that a machine that never joined counts against the limit of its check,
+// even if it may take any time to join (nodeStartupTimeout 0).
 func TestNeverJoined(t *testing.T) {
 	in := fleet("40%", 10)
 	in.Checks[0].Spec.NodeStartupTimeout = &meta.Duration{}
@@ -114,9 +114,9 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// Of every step of many plans: remediation stays open while its machines are on their
-// way, by the check's own arithmetic, and one machine more would be too many or too big a
-// batch, unless it is the last step.
+// TestUpKeepsRemediationOpen tests many plans: in every step remediation stays allowed while its
+// machines join, by the check's own arithmetic. One machine more would exceed the limit or the
+// batch size, except in the last step.
 func TestUpKeepsRemediationOpen(t *testing.T) {
 	for _, limit := range []string{"10%", "33%", "40%", "50%", "100%", "1", "5"} {
 		for machines := 2; machines < 40; machines += 5 {
@@ -155,7 +155,7 @@ func TestUpIsBlocked(t *testing.T) {
 	}
 }
 
-// pods puts pods on a node.
+// pods adds pods to a node.
 func pods(in *Input, node string, number int, edit func(*core.Pod)) {
 	for i := range number {
 		p := core.Pod{ObjectMeta: meta.ObjectMeta{Namespace: "app", Name: fmt.Sprintf("%s-%d", node, i), Labels: map[string]string{"app": "web"}}}
@@ -167,8 +167,8 @@ func pods(in *Input, node string, number int, edit func(*core.Pod)) {
 	}
 }
 
-// A machine that serves nothing goes first, then who was marked, is not ready, is cordoned; of the
-// rest those with the fewest pods.
+// TestDownOrder tests that machines without pods are removed first, then marked, not Ready and
+// cordoned ones, then those with the fewest pods.
 func TestDownOrder(t *testing.T) {
 	in := fleet("", 7)
 	yes := true
@@ -191,7 +191,8 @@ func TestDownOrder(t *testing.T) {
 	}
 }
 
-// The zones stay even, and what was asked for and never made goes before all machines.
+// TestDownZones tests that the zones stay balanced, and that requests for machines that were never
+// created are canceled first.
 func TestDownZones(t *testing.T) {
 	in := fleet("", 5, 2, 3)
 	if got := outline(plan(t, in, 5)); got != "a 5-1 c 3-2" {
@@ -208,7 +209,8 @@ func TestDownZones(t *testing.T) {
 	}
 }
 
-// QPS 5 and burst 10: 250 pods are 500 requests, of which ten are free.
+// TestDownTakesTime tests the duration with QPS 5 and burst 10: 250 pods need 500 requests, ten of
+// them without a wait.
 func TestDownTakesTime(t *testing.T) {
 	in := fleet("", 2)
 	seconds := int64(30)
@@ -267,8 +269,8 @@ func TestDownIsBlocked(t *testing.T) {
 	}
 }
 
-// Every machine is made anew: as many new ones first as remediation bears, then as many
-// old ones go, and each of them once.
+// TestRoll tests that every machine is replaced once: as many new machines as remediation allows
+// join first, then as many old ones are removed.
 func TestRoll(t *testing.T) {
 	in := fleet("40%", 5, 2)
 	p, err := Roll(in)
@@ -307,7 +309,8 @@ func TestRoll(t *testing.T) {
 	}
 }
 
-// A shrinking set closes remediation too, for as long as the machines leave; that is said.
+// TestDownSaysRemediation tests that a plan reports that remediation stops while a set shrinks and
+// its machines leave.
 func TestDownSaysRemediation(t *testing.T) {
 	p := plan(t, fleet("40%", 10), 4)
 	if s := p.Steps[0]; len(s.Remediation) != 1 || s.Remediation[0] != "all: 40 % of 10 machines is 4; 6 are unhealthy: nothing is remediated" {

@@ -9,7 +9,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What is counted agrees with its number, also where that is one.
+// TestOneOfIt tests singular and plural.
 func TestOneOfIt(t *testing.T) {
 	in := fleet("", 2)
 	in.QPS = 1
