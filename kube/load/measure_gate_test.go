@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// TestTooFew: what is foretold of a plan is what the verdict says when the run has measured
-// just as many.
+// TestTooFew tests that the forecast for a plan equals the verdict of a run with that many
+// measurements.
 func TestTooFew(t *testing.T) {
 	for _, c := range []struct {
 		gate string

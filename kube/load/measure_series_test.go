@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// TestSeries: a run that becomes slower in its second half is told by the samples of its
-// parts, and few objects give one sample.
+// TestSeries tests that the samples show a run that becomes slower in its second half, and that few
+// objects give one sample.
 func TestSeries(t *testing.T) {
 	l := &plan.Load{Stages: []plan.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, IfExists: plan.Fail, Groups: []plan.Group{{
 		At: "f:2", File: "t", Count: 4000, Text: "{apiVersion: v1, kind: ConfigMap, metadata: {name: 'm{{.Replica}}'}}",

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/kube/load/run"
 )
 
-// TestPods: a pod's times begin with the call that made it, with the first one where it is
-// not known which; of a pod that was found, it is unknown when they began.
+// TestPods tests that a pod's times begin with the call that created it, or with the first call if
+// that is unknown. For a pod that existed already, the beginning is unknown.
 func TestPods(t *testing.T) {
 	l := &plan.Load{Stages: []plan.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, IfExists: plan.Fail, Groups: []plan.Group{{
 		At: "f:2", File: "t", Count: 3, Template: json.RawMessage(`{"kind":"Template","apiVersion":"v1","parameters":[{"name":"IDENTIFIER"}],"objects":[{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p${IDENTIFIER}"}}]}`),
@@ -46,8 +46,8 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestControllersPods: pods of controllers are measured by the API's whole seconds, and what
-// that cannot tell is not told.
+// TestControllersPods tests that pods of controllers are measured with the API's whole seconds, and
+// that values below their accuracy are not reported.
 func TestControllersPods(t *testing.T) {
 	l := &plan.Load{Stages: []plan.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, Groups: []plan.Group{{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":400}}`)}}}}}
 	p, err := plan.Compile(t.Context(), l, "r1", nil)

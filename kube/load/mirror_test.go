@@ -16,14 +16,14 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// hidden is in everything of the cluster that is not to be seen.
+// hidden is a text in all parts of the cluster that must not be copied.
 const hidden = "Hush"
 
 // mirrorCluster answers lists of objects by their path.
 type mirrorCluster struct {
 	t     *testing.T
 	lists map[string][]map[string]any
-	// forbidden says which paths may not be read; nil for none.
+	// forbidden reports whether a path may not be read; nil for none.
 	forbidden func(path string) bool
 	asked     map[string]int
 }
@@ -85,7 +85,7 @@ func (c *mirrorCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"metadata": map[string]any{"continue": next}, "items": items})
 }
 
-// site is a cluster with three namespaces, of which two have the same.
+// site is a cluster with three namespaces, two of them equal.
 func site(t *testing.T) *mirrorCluster {
 	c := &mirrorCluster{t: t, lists: map[string][]map[string]any{}, asked: map[string]int{}}
 	for _, name := range []string{"default", "kube-system", "openshift-etcd", "team-" + hidden + "-a", "team-" + hidden + "-b", "other-" + hidden} {
@@ -140,8 +140,8 @@ func (c *mirrorCluster) server(t *testing.T) *cluster.Server {
 	return cluster.New(base, h.Client().Transport)
 }
 
-// TestMirror: what is written makes as much of everything, and nothing of the content of
-// the cluster is in it.
+// TestMirror tests that the written load creates the same numbers of objects, and contains nothing
+// of the cluster's content.
 func TestMirror(t *testing.T) {
 	c := site(t)
 	m, err := ReadWorkloads(t.Context(), c.server(t), MirrorOptions{})
@@ -240,7 +240,8 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// TestNamed: namespaces that are named are read alone, a kind that may not be read is said.
+// TestNamed tests that only the named namespaces are read, and that a kind that may not be read is
+// reported.
 func TestNamed(t *testing.T) {
 	c := site(t)
 	c.forbidden = func(path string) bool { return path == "/api/v1/namespaces/kube-system/secrets" }

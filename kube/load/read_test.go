@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestReadText: what a text is named by stands in the message, with what was found.
+// TestReadText tests that an error names the text, and what was found in it.
 func TestReadText(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "standard input: want one document, found 0",
@@ -25,8 +25,9 @@ func TestReadText(t *testing.T) {
 	}
 }
 
-// TestOtherLoader: files of ClusterLoader2 are called that, with and without its functions
-// and comments that name other loaders; files of kube-burner and Cluster Loader are not.
+// TestOtherLoader tests that files of ClusterLoader2 are recognized as such, with and without its
+// functions, and with comments that name other loaders. Files of kube-burner and Cluster Loader are
+// not.
 func TestOtherLoader(t *testing.T) {
 	for text, other := range map[string]bool{
 		"{{$n := DefaultParam .N 2}}\nname: t\nsteps: []":                    true,

@@ -138,7 +138,7 @@ func marked(m *Machine, ago time.Duration) {
 	}
 }
 
-// pool returns machines of which the first ones are unhealthy, each longer than the next.
+// pool returns machines of which the first ones are unhealthy, each longer than the one before.
 func pool(machines, ill int) (in Input) {
 	in = Input{Now: healthNow, Check: check("40%")}
 	for i := range machines {

@@ -2,7 +2,7 @@ package pod
 
 import "testing"
 
-// What the kernel's files hold comes from names that any user gives.
+// FuzzProc tests the kernel's files, which contain names that any user can choose.
 func FuzzProc(f *testing.F) {
 	f.Add("70 (a) R (b) S 1 1 1 0 -1 4194304 0 0 0 0\n", "9:cpuset,cpu:/a:b\n0::/c\n", "Cpus_allowed_list:\t0-3\n", "24 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
 	f.Add("1 ()", "::", "Cpus_allowed_list:", " - cgroup c cpuset")

@@ -123,7 +123,7 @@ func TestHierarchies(t *testing.T) {
 	}
 }
 
-// The names are those that source 002 shows, and those of containerd and of Docker.
+// TestGroups tests the names that the OpenShift guide shows, and those of containerd and Docker.
 func TestGroups(t *testing.T) {
 	const uid = "d69c01f8-6b74-11e9-ac0f-0a2b62178a22"
 	const id = "b5437308f1ad1a7db0574c542bdf08563b865c0345c86e9585f8c0b0a655612c"

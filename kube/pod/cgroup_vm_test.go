@@ -17,13 +17,13 @@ const (
 
 	podUID      = "5b1a7d0c-3f6e-4a53-9c1e-0c2c4f1a9d10"
 	containerID = "8f2c6d1a9b7e4c3f8a5d2b1c0e9f7a6b5c4d3e2f1a0b9c8d7e6f5a4b3c2d1e0f"
-	// podGroup is where a kubelet with the systemd driver and containerd put a container of a
-	// Guaranteed pod.
+	// podGroup is the control group into which a kubelet with the systemd driver and containerd put
+	// a container of a Guaranteed pod.
 	podGroup = "/kubepods.slice/kubepods-pod5b1a7d0c_3f6e_4a53_9c1e_0c2c4f1a9d10.slice/cri-containerd-" + containerID + ".scope"
 )
 
-// pin makes the groups as they are made, with CPU 2 of the machine's four, and starts a
-// process in the last of them.
+// pin creates the groups as on a node, with CPU 2 of the machine's four, and starts a process in
+// the last of them.
 const pin = `set -e; cd /sys/fs/cgroup; test $(stat -f -c %T .) = cgroup2fs
 group=.
 for part in $(echo ` + podGroup + ` | tr / ' '); do echo +cpuset > $group/cgroup.subtree_control; group=$group/$part; mkdir $group; done

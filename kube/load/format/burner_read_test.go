@@ -136,9 +136,8 @@ func TestBurnerMistakes(t *testing.T) {
 	}
 }
 
-// TestOtherWork: what kube-burner's jobs do in addition to the creation of objects is an error that
-// says where it stands, what it is, and what to do; of a job of another sort nothing else is
-// told.
+// TestOtherWork tests that work of kube-burner's jobs other than creating objects is an error with
+// its position, its name and the advice, and that such a job causes no further error.
 func TestOtherWork(t *testing.T) {
 	const head = "jobs:\n- name: a\n  namespace: n\n  objects: [{objectTemplate: t/pod.yml}]\n"
 	const churn = ": churn is not supported; remove it, and use kubectl fettle load undo and run instead"
@@ -168,8 +167,8 @@ func TestOtherWork(t *testing.T) {
 	}
 }
 
-// TestVariables: the user's file has types and goes before the environment; UUID is the
-// same in the configuration and in what templates see.
+// TestVariables tests that the user's file has types and overrides the environment, and that UUID
+// is the same in the configuration and in templates.
 func TestVariables(t *testing.T) {
 	const text = "jobs:\n- name: {{.NAME}}-{{.UUID}}\n  namespace: n\n  jobIterations: {{if ne .N 0}}{{add .N (len .DEEP.LIST)}}{{end}}\n  objects: [{objectTemplate: t/pod.yml, replicas: {{.R}}}]\n"
 	o := Options{Read: files, Env: []string{"R=2", "NAME=environment"}, UserData: "vars.yml", UUID: "1-2", Set: []string{"jobs.0.qps=7", "jobs.0.objects.0.replicas=5", "global.gc=true", "jobs.0.namespaceLabels.a=b"}}
@@ -210,7 +209,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestWaits: global.waitWhenFinished goes before that of the job, and that before podWait.
+// TestWaits tests that global.waitWhenFinished overrides the job's, and that the job's overrides
+// podWait.
 func TestWaits(t *testing.T) {
 	for fields, want := range map[string][3]time.Duration{ // each iteration, stage, load
 		"":                                       {0, burnerDefaultWait, 0},
@@ -237,7 +237,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestActions: what patch, delete and read jobs say.
+// TestActions tests the fields of patch, delete and read jobs.
 func TestActions(t *testing.T) {
 	const text = `jobs:
 - {name: a, namespace: n, objects: [{objectTemplate: t/pod.yml}], preLoadImages: false, qps: 1}
@@ -269,7 +269,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestUnread: a field that would change the load, and is not read, is told apart from one
+// TestUnread tests that an unsupported field that would change the load is distinguished from one
 // that is only noted.
 func TestUnread(t *testing.T) {
 	const text = `jobs:
@@ -295,7 +295,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestInputs: what templates read of the environment and of files is kept with the load.
+// TestInputs tests that the environment variables and files that templates read are stored with the
+// load.
 func TestInputs(t *testing.T) {
 	const text = "global: {functionTemplates: [t/a.tpl]}\njobs: [{name: a, namespace: n, objects: [{objectTemplate: t/env.yml, inputVars: {from: %s}}]}]\n"
 	read := func(from string) (*plan.Load, error) {
@@ -328,7 +329,8 @@ func FuzzBurnerRead(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = read(string(text)) })
 }
 
-// TestIterationsOfOneNamespace: namespacedIterations: false holds without a namespace, too.
+// TestIterationsOfOneNamespace tests that namespacedIterations: false also applies without a
+// namespace.
 func TestIterationsOfOneNamespace(t *testing.T) {
 	for fields, want := range map[string]plan.Stage{
 		"":                            {},

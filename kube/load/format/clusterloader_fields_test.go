@@ -14,25 +14,25 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// documented is a field of tables 5.1 to 5.7 of source 002, a file that uses it, and what
-// the plan of that file does.
+// documented is a field of tables 5.1 to 5.7 of the OpenShift guide, a file that uses it, and its
+// effect on the plan of that file.
 type documented struct {
 	table  string
 	fields string // STRUCT.FIELD of fields.go
 	text   string // below ClusterLoader
 	plan   []string
-	// bodies is what stands in the objects that are made.
+	// bodies is a text in the created objects.
 	bodies map[string]string
 }
 
-// ours are the fields that source 002 has not: the extension, what is only in the original's
-// code, and what is of the earlier loader alone.
+// ours are the fields that the guide does not have: fettle's extension, fields that only the
+// original's code has, and those of the older loader.
 var ours = []string{
 	"config.ifexists", "config.rate", "config.inflight", "config.seed", "config.wait", "config.slo", "config.quotas",
 	"project.labels", "project.nodeselector", "project.objects", "item.sync", "item.total", "item.storage", "server.address",
 }
 
-// everyField is each of them. What the original does wrong with it is next to it.
+// everyField is a list of all of them. Faults of the original are noted next to the fields.
 var everyField = []documented{
 	{"5.1", "config.cleanup config.projects", "cleanup: true\nprojects: [{num: 1, basename: a}, {num: 1, basename: b}]", []string{"cleanup", "make Namespace a0", "make Namespace b0"}, nil},
 	{"5.1", "config.sync", "projects: [{num: 1, basename: p, pods: [{num: 1, basename: x, image: i}]}]\nsync: {running: true, selectors: [{a: b}], timeout: 2m}",
@@ -85,8 +85,8 @@ var everyField = []documented{
 		[]string{"make Namespace p0", "make Pod p0/a-pod-0", "sync of 1: running succeeded app=x purpose=test within 1h5m0s", "make Pod p0/b-pod-0", "sync of 1: succeeded purpose=test within 10m0s"}, nil},
 }
 
-// TestDocumentedFields: each field of source 002's tables has its meaning in the plan, and
-// no field is forgotten.
+// TestDocumentedFields tests that each field of the guide's tables has its meaning in the plan, and
+// that no field is missing.
 func TestDocumentedFields(t *testing.T) {
 	files := from(map[string]string{
 		"cm.txt": "text", "pod.json": aPod,
@@ -133,7 +133,7 @@ func TestDocumentedFields(t *testing.T) {
 	}
 }
 
-// TestFieldsThatDoNothing: what a file says and cannot be done is an error or a note.
+// TestFieldsThatDoNothing tests that unsupported content of a file is an error or a note.
 func TestFieldsThatDoNothing(t *testing.T) {
 	files := from(map[string]string{"t.json": aTemplate, "pod.json": aPod})
 	project := func(more string) []byte {
@@ -160,7 +160,7 @@ func TestFieldsThatDoNothing(t *testing.T) {
 	}
 }
 
-// inWords are the steps of a plan, but the wait at its end.
+// inWords returns the steps of a plan, except the wait at its end.
 func inWords(p *plan.Plan) (out []string) {
 	if p.Load.Cleanup {
 		out = append(out, "cleanup")
@@ -205,7 +205,7 @@ func inWords(p *plan.Plan) (out []string) {
 	return out
 }
 
-// TestNothingMade: what makes nothing, or waits for nothing, is said.
+// TestNothingMade tests that content that creates nothing, or waits for nothing, is reported.
 func TestNothingMade(t *testing.T) {
 	l, err := ReadClusterLoader("f.yaml", []byte("ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    pods:\n    - {basename: a, image: i}\n    - {num: 1, basename: b, image: i, sync: {selectors: {app: x}}}\n  - basename: q\n"), Here)
 	if err != nil {

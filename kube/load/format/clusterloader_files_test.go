@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNoFile: a file that is looked for in two places which are one is named once.
+// TestNoFile tests that a file that is searched in the same place twice is named once.
 func TestNoFile(t *testing.T) {
 	const text = "ClusterLoader:\n  projects:\n  - num: 1\n    basename: p\n    templates: [{num: 1, file: no.json}]\n"
 	for name, want := range map[string]string{"test.yaml": "no.json not found", "./test.yaml": "no.json not found", "dir/test.yaml": "no.json and dir/no.json not found"} {
@@ -21,8 +21,8 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// TestPipe: a load may come out of a pipe, as of a shell's <(COMMAND); one without a writer
-// to is not waited for, and a directory is neither.
+// TestPipe tests that a load may come from a pipe, as from a shell's <(COMMAND). A pipe without a
+// writer, and a directory, are refused at once.
 func TestPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -34,7 +34,7 @@ const aTemplate = `{"kind":"Template","apiVersion":"v1","parameters":[{"name":"I
 const aPod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"ignored","labels":{"app":"x"},"annotations":{"a":"b"}},
 	"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"MODE","value":"slow"}]}]}}`
 
-// TestSource002: the file that source 002 has as its example.
+// TestSource002 tests the example file of the OpenShift guide.
 func TestSource002(t *testing.T) {
 	text, err := os.ReadFile("testdata/source002.yaml")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestSource002(t *testing.T) {
 	}
 }
 
-// TestEveryField: each field of tables 5.1 to 5.7 has its meaning.
+// TestEveryField tests that each field of tables 5.1 to 5.7 has its meaning.
 func TestEveryField(t *testing.T) {
 	l, err := ReadClusterLoader("test.yaml", []byte(`
 provider: local
@@ -145,8 +145,7 @@ ClusterLoader:
 	}
 }
 
-// TestPublished: shapes of files that are used, which Cluster Loader's documents do not
-// have.
+// TestPublished tests forms of real files that Cluster Loader's documentation does not have.
 func TestPublished(t *testing.T) {
 	files := from(map[string]string{"t.json": aTemplate, "pod.json": aPod})
 	for name, text := range map[string]string{
@@ -259,8 +258,8 @@ func FuzzClusterLoaderRead(f *testing.F) {
 	})
 }
 
-// TestTotal: an entry of nothing but a total makes no pod; the numbers of the others are
-// percentages of it (openshift/svt, openshift_scalability/utils.py, pod_handler).
+// TestTotal tests that an entry with only a total creates no pod, and that the numbers of the
+// others are percentages of the total (openshift/svt, openshift_scalability/utils.py, pod_handler).
 func TestTotal(t *testing.T) {
 	for total, want := range map[string][]int{"100": {30, 40, 35}, "35": {10, 14, 12}, "0": {0, 0, 0}} {
 		l, err := ReadClusterLoader("c.yaml", []byte("projects:\n- num: 2\n  basename: p\n  pods:\n  - total: "+total+"\n  - {num: 30, basename: a, image: i, storage: [{type: none}]}\n  - {num: 40, basename: b, image: i}\n  - {num: 35, basename: c, image: i}\n"), Files{Read: Here.Read})

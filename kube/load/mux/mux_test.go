@@ -20,7 +20,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// served is a server of Go's own HTTP/2, and a transport to it.
+// served is a server with Go's own HTTP/2, and a transport to it.
 type served struct {
 	*httptest.Server
 	transport *Transport
@@ -64,7 +64,7 @@ func serve(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *served 
 	return s
 }
 
-// post sends a body and returns the status and what is answered.
+// post sends a body and returns the status and the answer.
 func (s *served) post(ctx context.Context, path string, body []byte) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, bytes.NewReader(body))
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *served) post(ctx context.Context, path string, body []byte) (int, []byt
 	return resp.StatusCode, text, err
 }
 
-// echo answers with what it gets.
+// echo answers with the request's body.
 func echo(w http.ResponseWriter, r *http.Request) {
 	text, err := io.ReadAll(r.Body)
 	if err != nil || r.Header.Get("X-Length") != strconv.Itoa(len(text)) || len(text) > 0 && r.ContentLength != int64(len(text)) || r.ProtoMajor != 2 {
@@ -93,8 +93,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// TestMany: many requests at a time, with bodies of all sizes up to what exceeds every
-// window, over one connection that allows few streams: each gets its own answer.
+// TestMany sends many concurrent requests, with bodies of all sizes up to more than every window,
+// over one connection with few streams: each gets its own answer.
 func TestMany(t *testing.T) {
 	s := serve(t, echo, func(x *http.Server) {
 		x.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 7, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10, MaxReadFrameSize: 32 << 10}
@@ -117,7 +117,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// TestAnswer: what is kept of an answer.
+// TestAnswer tests the parts of an answer that are kept.
 func TestAnswer(t *testing.T) {
 	s := serve(t, echo, nil)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/a?b=c", nil)
@@ -135,8 +135,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a request whose time is over ends at the server too, and the connection
-// goes on.
+// TestGivenUp tests that a timed-out request ends at the server too, and that the connection stays
+// usable.
 func TestGivenUp(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	ctx, over := context.WithCancelCause(t.Context())
@@ -162,8 +162,8 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestAway: a server that sends its clients away while requests come does each of them
-// once.
+// TestAway tests that a server that asks clients to leave while requests arrive processes each
+// request once.
 func TestAway(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -204,7 +204,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestLost: who waits on a connection that breaks is told, and the next one gets another.
+// TestLost tests that all requests on a broken connection fail, and that the next request gets
+// another connection.
 func TestLost(t *testing.T) {
 	begun := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -237,8 +238,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestTooLarge: an answer beyond the limit is an error, one below is whole, and a request
-// that is refused before its body is read has its answer.
+// TestTooLarge tests that an answer above the limit is an error, that one below is complete, and
+// that a request that is rejected before its body was read gets its answer.
 func TestTooLarge(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -266,7 +267,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestPlain: a server without HTTP/2 is asked as ever.
+// TestPlain tests a server without HTTP/2.
 func TestPlain(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) }, nil)
 	s.TLS.NextProtos = []string{"http/1.1"}
@@ -280,7 +281,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// mute speaks HTTP/2 as far as it is told, and then says nothing more.
+// mute speaks HTTP/2 up to a certain point, and then sends nothing more.
 func mute(t *testing.T, then func(*http2.Framer, uint32)) *Transport {
 	t.Helper()
 	h := httptest.NewTLSServer(nil) // for its certificate
@@ -323,7 +324,7 @@ func mute(t *testing.T, then func(*http2.Framer, uint32)) *Transport {
 	}}
 }
 
-// TestSilent: a server that says nothing any more is given up.
+// TestSilent tests that a silent server is given up.
 func TestSilent(t *testing.T) {
 	after, within := pingAfter, pingWithin
 	pingAfter, pingWithin = 150*time.Millisecond, 150*time.Millisecond
@@ -339,7 +340,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestRefusedStream: what the server has not looked at is tried again, and not for ever.
+// TestRefusedStream tests that a request that the server has not processed is repeated, but not
+// forever.
 func TestRefusedStream(t *testing.T) {
 	asked := atomic.Int64{}
 	transport := mute(t, func(fr *http2.Framer, id uint32) {
@@ -356,7 +358,7 @@ func TestRefusedStream(t *testing.T) {
 	}
 }
 
-// TestNonsense: frames that no server may send end the connection, with an error.
+// TestNonsense tests that invalid frames end the connection with an error.
 func TestNonsense(t *testing.T) {
 	for name, then := range map[string]func(*http2.Framer, uint32){
 		"a window beyond what there is": func(fr *http2.Framer, id uint32) {

@@ -12,7 +12,7 @@ import (
 
 const deploymentText = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d-{{.Iteration}}-{{.Replica}}, labels: {half: '{{mod .Replica 2}}'}}\nspec: {replicas: 2, template: {spec: {}}}\n"
 
-// acting is a job of kube-burner that does something with objects.
+// acting is a job of kube-burner that acts on existing objects.
 func acting(name string, iterations int, parallel bool, actions ...Action) Stage {
 	for i := range actions {
 		actions[i].At = fmt.Sprint(name, ":", i+2)
@@ -25,8 +25,8 @@ func acting(name string, iterations int, parallel bool, actions ...Action) Stage
 
 var ofJob = map[string]string{"kube-burner.io/job": "a"}
 
-// TestActions: the order of patches, deletions and reads, the objects that they are for, and
-// what is said if there are none.
+// TestActions tests the order of patches, deletions and reads, their objects, and the message
+// without objects.
 func TestActions(t *testing.T) {
 	merge := Action{Do: Patch, Kind: "Deployment", Labels: map[string]string{"kube-burner.io/job": "a", "half": "1"}, PatchType: "application/merge-patch+json", Text: "spec: {replicas: {{.Iteration}}, n: {{.n}}}\n", File: "p.yml", Variables: json.RawMessage(`{"n":7}`)}
 	l := &Load{Stages: []Stage{
@@ -81,7 +81,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestPatches: a patch is for the object with its uid alone, whatever its type.
+// TestPatches tests that a patch of any type applies only to the object with its UID.
 func TestPatches(t *testing.T) {
 	for media, x := range map[string]struct{ text, want string }{
 		"application/json-patch+json":            {`[{"op":"add","path":"/metadata/labels/a","value":"{{.Iteration}}"}]`, `[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"add","path":"/metadata/labels/a","value":"0"}]`},
@@ -102,7 +102,8 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestRenamedLabels: a selector of kube-burner 1 matches nothing, and the note says why.
+// TestRenamedLabels tests that a selector of kube-burner 1 matches nothing, and that the note gives
+// the reason.
 func TestRenamedLabels(t *testing.T) {
 	for label, want := range map[string]string{
 		"kube-burner-job": "; kube-burner-job is a label of kube-burner 1, which version 2 calls kube-burner.io/job", "kube-burner-index": "calls kube-burner.io/index", "app": "",

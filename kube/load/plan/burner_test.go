@@ -28,8 +28,8 @@ const (
 	ownedBy  = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t-{{.Replica}}}\n"
 )
 
-// TestNamespaces: a job of kube-burner has namespaces only where an object needs one, and
-// jobs share those of one name.
+// TestNamespaces tests that a job of kube-burner has namespaces only if an object needs one, and
+// that jobs share namespaces of the same name.
 func TestNamespaces(t *testing.T) {
 	for name, x := range map[string]struct {
 		stages []Stage
@@ -64,8 +64,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestBurnerNumbers: replicas count from 1 and iterations from 0, in names, conditions and
-// kube-burner's labels, whether the objects are made one by one or not.
+// TestBurnerNumbers tests that replicas count from 1 and iterations from 0, in names, conditions
+// and kube-burner's labels, whether objects are created one by one or not.
 func TestBurnerNumbers(t *testing.T) {
 	for name, text := range map[string]string{
 		"plain":      "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d-{{.Iteration}}-{{.Replica}}, labels: {kube-burner.io/job: own}}\nspec: {template: {spec: {}}}\n",
@@ -105,7 +105,7 @@ func TestBurnerNumbers(t *testing.T) {
 	}
 }
 
-// TestSeeded: random texts are the same when a load is planned again, and other ones for
+// TestSeeded tests that random texts are the same when a load is planned again, and different for
 // each object.
 func TestSeeded(t *testing.T) {
 	const text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m-{{.Iteration}}-{{.Replica}}}\ndata: {a: '{{randAlphaNum 12}} {{randInt 0 1000000}} {{uuidv4}} {{randBytes 8}}', k: '{{keys (dict \"b\" 1 \"a\" 2 \"c\" 3)}}'}\n"
@@ -131,7 +131,7 @@ func TestSeeded(t *testing.T) {
 	}
 }
 
-// TestTyped: whole numbers of a job's variables are int, as sprig's functions want them.
+// TestTyped tests that whole numbers in a job's variables are int, as sprig's functions require.
 func TestTyped(t *testing.T) {
 	s := burnerStage("a", "x", 1, 1, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: '{{range until .n}}{{.}}{{end}} {{.f}} {{unset .d \"x\" | len}} {{mul .Replica .n}} {{.l}}'}\n")
 	s.Groups[0].Count, s.Groups[0].Variables = 1, json.RawMessage(`{"n":3,"f":1.5,"d":{"x":1,"y":2},"l":[4,5]}`)
@@ -142,7 +142,7 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// TestWaitEach: a namespace is waited for once, behind the first iteration in it.
+// TestWaitEach tests that a namespace is waited for once, after the first iteration in it.
 func TestWaitEach(t *testing.T) {
 	for name, x := range map[string]struct {
 		namespace, text string

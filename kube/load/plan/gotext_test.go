@@ -21,7 +21,8 @@ func gotextText(t *testing.T, template string, in TextInputs, seed uint64) strin
 	return out
 }
 
-// TestFunctions: kube-burner's own give what gonum 0.16 and kube-burner 2.7.3 give.
+// TestFunctions compares kube-burner's own functions with the results of gonum 0.16 and kube-burner
+// 2.7.3.
 func TestFunctions(t *testing.T) {
 	in := TextInputs{Env: func(string) (string, error) { return "e", nil }, Now: time.Unix(1700000000, 0).UTC(), File: func(n string) (string, error) { return "<" + n + ">", nil }}
 	for template, want := range map[string]string{
@@ -56,7 +57,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestRandom: random functions give the same for one seed and have sprig's letters.
+// TestRandom tests that random functions give the same result for one seed, with sprig's
+// characters.
 func TestRandom(t *testing.T) {
 	const template = `{{randAlpha 40}} {{randNumeric 9}} {{randAlphaNum 40}} {{randInt 5 8}} {{uuidv4}} {{shuffle "abcdefghij"}} {{randBytes 5}}`
 	one := gotextText(t, template, TextInputs{}, 7)
@@ -92,7 +94,7 @@ func call(name string) string {
 	return " 3"
 }
 
-// TestSprig: each function of sprig is here or is named among those that are not.
+// TestSprig tests that each function of sprig is supported, or listed as unsupported.
 func TestSprig(t *testing.T) {
 	here := (&TextTemplate{}).functions(TextInputs{})
 	for name := range sprig.GenericFuncMap() {
@@ -107,7 +109,7 @@ func TestSprig(t *testing.T) {
 	}
 }
 
-// TestMissingKeys: a variable that there is not is a mistake, unless the job says otherwise.
+// TestMissingKeys tests that an undefined variable is an error, unless the job allows it.
 func TestMissingKeys(t *testing.T) {
 	parsed, err := ParseText("t", "a{{.no}}", TextInputs{MissingZero: true})
 	if err != nil {
@@ -118,7 +120,7 @@ func TestMissingKeys(t *testing.T) {
 	}
 }
 
-// FuzzText: no template takes the process down, and one seed gives one text.
+// FuzzText tests that no template ends the process, and that one seed gives one text.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{
 		`{{range $i, $e := until 3}}{{randInt 0 9}}{{end}}`, `{{index .list 0}}{{dict "a" 1 | toJson}}`, `{{define "x"}}{{.}}{{end}}{{template "x" .n}}`,

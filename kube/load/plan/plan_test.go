@@ -93,8 +93,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestSkeletonsAreRight: what is put together from pieces is what the template makes by
-// itself, also where replicas differ in more than texts.
+// TestSkeletonsAreRight tests that an object built from a skeleton equals the template's own
+// result, also if replicas differ in more than texts.
 func TestSkeletonsAreRight(t *testing.T) {
 	for name, g := range map[string]Group{
 		"pod":            {Count: 3, Name: "a", Pod: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{"x":"<&>"}}`)},
@@ -186,8 +186,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMissing: kinds that a server has not are named, also where they are usual ones, and
-// OpenShift's early names are led to their groups.
+// TestMissing tests that kinds that the server lacks are named, even usual ones, and that
+// OpenShift's early names are mapped to their groups.
 func TestMissing(t *testing.T) {
 	l := load(Group{At: "f:2", Count: 1, Manifest: json.RawMessage(`{"kind":"Route","apiVersion":"v1","metadata":{"name":"r"}}`)})
 	p, err := Compile(t.Context(), l, "r", Kinds{namespaceKind})
@@ -203,8 +203,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestTooLarge: huge counts are refused by their numbers, wherever they stand, and what
-// takes long ends with its context.
+// TestTooLarge tests that huge counts are refused by their numbers, at any position, and that a
+// long compilation ends with its context.
 func TestTooLarge(t *testing.T) {
 	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
 	two := json.RawMessage(webTemplate)
@@ -253,7 +253,7 @@ func BenchmarkBody(b *testing.B) {
 	}
 }
 
-// TestPodsOfJobs: of a Job no more pods run at once than are still to complete.
+// TestPodsOfJobs tests that a Job never runs more pods at once than it still has to complete.
 func TestPodsOfJobs(t *testing.T) {
 	for text, want := range map[string]int{
 		`{}`: 1, `{"parallelism":5}`: 5, `{"parallelism":5,"completions":2}`: 2, `{"parallelism":2,"completions":6}`: 2, `{"completions":6}`: 1, `{"parallelism":5,"completions":null}`: 5, `{"parallelism":0,"completions":3}`: 0,

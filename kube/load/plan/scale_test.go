@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPods: how many pods an object has at once, and of a Job, how many have ended in the end.
+// TestPods tests the number of concurrent pods of an object, and the number of ended pods of a Job.
 func TestPods(t *testing.T) {
 	for text, want := range map[string][2]int{
 		`Pod {}`: {1, 0}, `ConfigMap {}`: {0, 0}, `Deployment {}`: {1, 0}, `Deployment {"replicas":0}`: {0, 0}, `StatefulSet {"replicas":7}`: {7, 0}, `Deployment {"replicas":null}`: {1, 0},
@@ -27,7 +27,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestPatched: patches that change how many pods an object has, whatever their type.
+// TestPatched tests patches of each type that change the number of an object's pods.
 func TestPatched(t *testing.T) {
 	const merge, strategic = "application/merge-patch+json", "application/strategic-merge-patch+json"
 	for name, x := range map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzSkeleton: an object put together from pieces is the object with the values in it.
+// FuzzSkeleton tests that an object built from a skeleton equals the object with the values.
 func FuzzSkeleton(f *testing.F) {
 	f.Add("name", "a\"b\\c", "<&>\x00\u00e9")
 	f.Add("", "\xff", "73462109377346211946")

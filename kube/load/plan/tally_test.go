@@ -56,7 +56,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestNotSeen: what hangs on nodes that cannot be seen is not judged, and that is said.
+// TestNotSeen tests that limits that depend on unreadable nodes are not judged, and that this is
+// reported.
 func TestNotSeen(t *testing.T) {
 	pod := json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)
 	l := &Load{Stages: []Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1, Groups: []Group{{Count: 4000, Name: "a", Pod: pod}}}}}
@@ -81,7 +82,7 @@ func TestNotSeen(t *testing.T) {
 	}
 }
 
-// TestEtcd: what there will be in etcd is held against its quota, with what is there.
+// TestEtcd compares the resulting size in etcd, including existing data, with its quota.
 func TestEtcd(t *testing.T) {
 	l := &Load{Stages: []Stage{{Prefix: "p", Iterations: 1, PerNamespace: 1, Groups: []Group{
 		{Count: 1000, Name: "a", Pod: json.RawMessage(`{"apiVersion":"v1","kind":"Pod","metadata":{},"spec":{}}`)},
@@ -126,8 +127,8 @@ func TestEtcd(t *testing.T) {
 	}
 }
 
-// TestStanding: pods are the most that there are at one time, by patches, deletions that are
-// waited for, and Jobs that are complete; those of Jobs that have ended are counted apart.
+// TestStanding tests the maximum number of concurrent pods with patches, deletions that are waited
+// for, and completed Jobs. Pods of ended Jobs are counted separately.
 func TestStanding(t *testing.T) {
 	const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d-{{.Replica}}}\nspec: {replicas: 2, template: {spec: {}}}\n"
 	const job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j-{{.JobName}}-{{.Replica}}}\nspec: {completions: 100, parallelism: 10, template: {spec: {}}}\n"

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestGates: no pod passes /start before all have asked, and the barrier is done when all
-// have asked for /stop.
+// TestGates tests that no pod passes /start before all have requested it, and that the barrier is
+// done when all have requested /stop.
 func TestGates(t *testing.T) {
 	port := root.Port(t)
 	s, err := Listen("127.0.0.1", port)

@@ -11,8 +11,8 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// TestClusterForbidden: who may not see the version of OpenShift, as on a Kubernetes that
-// has none, is told so, and is not turned away.
+// TestClusterForbidden tests a user who may not read the version of OpenShift, as on a Kubernetes
+// without one: this is reported, and is not an error.
 func TestClusterForbidden(t *testing.T) {
 	for status, want := range map[int]string{403: "unknown whether this is OpenShift; using the maximums of Kubernetes:", 404: "", 500: "the version of OpenShift"} {
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,8 +39,8 @@ func TestClusterForbidden(t *testing.T) {
 	}
 }
 
-// TestNotSeen: each list that is forbidden is noted, the others are counted; a list that
-// fails is an error.
+// TestNotSeen tests that each forbidden list is recorded and the others are counted, and that a
+// failed list is an error.
 func TestNotSeen(t *testing.T) {
 	for forbidden, want := range map[string]string{"": "", "/api/v1/nodes": "nodes", "/api/v1/pods": "pods", "/api/v1/": "nodes pods namespaces services"} {
 		for _, status := range []int{403, 500} {

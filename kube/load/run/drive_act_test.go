@@ -19,13 +19,13 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// keeper is an API server that keeps config maps, and notes what is asked for.
+// keeper is an API server that stores config maps, and records the requests.
 type keeper struct {
 	mu    sync.Mutex
 	maps  map[string]string // uid by path
 	asked []string
-	// after is how many patches and deletions are done until stop is called, before they are
-	// answered.
+	// after is the number of patches and deletions that are made until stop is called, before they
+	// are answered.
 	after int
 	stop  func()
 	fail  int // so many requests are answered with 503 first
@@ -99,7 +99,7 @@ func (k *keeper) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// actingLoad makes five config maps, patches each twice, reads them, and deletes them.
+// actingLoad creates five config maps, patches each twice, reads them, and deletes them.
 func actingLoad() *plan.Load {
 	of := map[string]string{"kube-burner.io/job": "a"}
 	action := func(do string) plan.Action {
@@ -118,7 +118,7 @@ func actingLoad() *plan.Load {
 	}}
 }
 
-// once drives what is left of the load of a directory, until it is stopped.
+// once carries out the rest of a stored load until it is stopped.
 func once(t *testing.T, k *keeper, dir string) (*DriveOutcome, *State, error) {
 	t.Helper()
 	r := &Run{}
@@ -160,8 +160,8 @@ func once(t *testing.T, k *keeper, dir string) (*DriveOutcome, *State, error) {
 	return out, state, err
 }
 
-// TestActions: objects are patched, read and deleted once each, on condition of their uid,
-// wherever a run is stopped and resumed; objects of others with the same labels are left.
+// TestActions tests that objects are patched, read and deleted once each, only with their UID,
+// wherever a run is stopped and resumed. Objects of others with the same labels stay.
 func TestActions(t *testing.T) {
 	for after := range 17 {
 		synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestReplaced: an object that another one has taken the name of is not touched.
+// TestReplaced tests that an object whose name another object has taken is not changed.
 func TestReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{maps: map[string]string{}, after: 1}

@@ -22,8 +22,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// driveServer keeps objects by their path, as an API server does. answer may answer a request
-// before it does: a status other than 0, and whether the object is made anyway.
+// driveServer stores objects by their path, as an API server does. answer may answer a request
+// first: with a status other than 0, and whether the object is created anyway.
 type driveServer struct {
 	mu      sync.Mutex
 	objects map[string]json.RawMessage
@@ -32,8 +32,8 @@ type driveServer struct {
 
 	under, most atomic.Int64
 	takes       time.Duration
-	// wide, if not 0, is how many requests for config maps have to be under way at a time
-	// before the first of them is answered.
+	// wide, if not 0, is the number of concurrent requests for config maps that must be reached
+	// before the first one is answered.
 	wide int64
 	full chan struct{} // closed when they are
 	once sync.Once
@@ -41,7 +41,7 @@ type driveServer struct {
 	direct bool
 }
 
-// direct asks a server without a network, so that synctest's clock is that of the run.
+// direct calls a server without a network, so that the run uses synctest's clock.
 type direct struct{ *driveServer }
 
 func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -108,7 +108,7 @@ func (s *driveServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// drive runs a load of so many config maps against a server.
+// run carries out a load of the given number of config maps with a server.
 func run(t *testing.T, s *driveServer, count int, change func(*Run, *plan.Load)) (*DriveOutcome, *State, error) {
 	t.Helper()
 	s.objects, s.posts = map[string]json.RawMessage{}, map[string]int{}
@@ -159,8 +159,8 @@ func run(t *testing.T, s *driveServer, count int, change func(*Run, *plan.Load))
 	return out, state, err
 }
 
-// TestTroubles: what the server turns away, loses the answer to, or cannot do yet, is tried
-// again and made once.
+// TestTroubles tests that requests that the server rejects, cannot handle yet, or loses the answer
+// to are repeated, and that each object is created once.
 func TestTroubles(t *testing.T) {
 	s := &driveServer{answer: func(path string, nth int) (int, bool) {
 		switch {
@@ -187,7 +187,7 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestFound: what a process before this one has made is found, and not made by this one.
+// TestFound tests that objects of an earlier process are found, and not created again.
 func TestFound(t *testing.T) {
 	for _, reserved := range []int{0, 51, 101} {
 		var asked, found atomic.Int64
@@ -211,8 +211,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestFailures: what cannot be made is counted with its reason; too much of it ends the
-// run; a namespace that cannot be made ends it at once.
+// TestFailures tests that failures are counted by reason, that too many failures end the run, and
+// that a failed namespace ends it at once.
 func TestFailures(t *testing.T) {
 	out, state, err := run(t, &driveServer{answer: func(path string, _ int) (int, bool) {
 		if strings.HasSuffix(path, "/m7") {
@@ -263,7 +263,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestWide: 2,000 requests are under way, never more, and nothing stalls.
+// TestWide tests that 2,000 requests are in progress, never more, and that nothing stalls.
 func TestWide(t *testing.T) {
 	const wide = 2000
 	s := &driveServer{takes: 200 * time.Millisecond, wide: wide, full: make(chan struct{})}
@@ -278,7 +278,7 @@ func TestWide(t *testing.T) {
 	t.Logf("%s for 6000 objects of 200 ms, %d under way", time.Since(began), s.most.Load())
 }
 
-// TestRate: the rate is kept by the clock, whatever single answers take.
+// TestRate tests that the rate is kept, however long single answers take.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &driveServer{takes: 20 * time.Millisecond, direct: true}
@@ -312,7 +312,8 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestBrake: what the brake says ends the run, and what was begun is in the journal.
+// TestDriveBrake tests that the brake's error ends the run, and that started objects are in the
+// journal.
 func TestDriveBrake(t *testing.T) {
 	s := &driveServer{}
 	n := 0
@@ -330,8 +331,8 @@ func TestDriveBrake(t *testing.T) {
 	}
 }
 
-// TestTwoServers: a synchronisation of the whole load listens while those of single pods
-// come and go, and each counts its own.
+// TestTwoServers tests that the synchronization of the whole load listens while those of single
+// pods come and go, and that each counts its own requests.
 func TestTwoServers(t *testing.T) {
 	ports := []int{root.Port(t), root.Port(t)}
 	sync := func(port int) *plan.SyncPoint {

@@ -15,8 +15,8 @@ func followSeen(t *testing.T, f *Follower, kind, text string) {
 	f.see(kind, &o, false)
 }
 
-// TestOwned: a pod of a controller is timed by the API's timestamps, once; what they do not
-// say is not known, and a node's clock that is behind makes no negative time.
+// TestOwned tests that a controller's pod is timed once, with the API's timestamps. Missing
+// timestamps give no time, and a node's slow clock gives no negative time.
 func TestOwned(t *testing.T) {
 	var got []Seen
 	f := New(nil, "run", FollowOptions{On: func(s Seen) { got = append(got, s) }})
@@ -39,8 +39,8 @@ func TestOwned(t *testing.T) {
 	}
 }
 
-// TestExpect: an object that was patched is ready when that generation of it is, whether the
-// watch or the answer to the patch is first.
+// TestExpect tests that a patched object is ready when its new generation is, whether the watch or
+// the answer to the patch comes first.
 func TestExpect(t *testing.T) {
 	f := New(nil, "run", FollowOptions{})
 	k := Key{"Deployment", "n", "d"}

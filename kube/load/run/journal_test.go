@@ -15,8 +15,8 @@ func header(objects int) Header {
 	return Header{Run: "r", Began: time.Unix(1, 0).UTC(), Server: "https://x", Cluster: "uid", File: "f", Objects: objects, Plan: "sum"}
 }
 
-// TestAnyCut: whatever a crash cuts off, what was noted before is there, and what comes
-// after it is added to whole lines.
+// TestAnyCut tests that whatever part a crash cuts off, earlier records are complete, and later
+// ones are added after complete lines.
 func TestAnyCut(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Create(dir, header(10))
@@ -80,7 +80,7 @@ func TestAnyCut(t *testing.T) {
 	}
 }
 
-// TestDamage: what is wrong in the middle is an error, and never passed over.
+// TestDamage tests that damage in the middle is an error, and never skipped.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Create(dir, header(1000))
@@ -135,7 +135,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// TestFull: when the disk is full, nothing is reported as safe.
+// TestFull tests that nothing is reported as stored if the disk is full.
 func TestFull(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -168,7 +168,7 @@ func FuzzJournalParse(f *testing.F) {
 	})
 }
 
-// TestRefused: that an object was certainly not made holds until the run goes on.
+// TestJournalRefused tests that the record of a certain rejection is valid until the run continues.
 func TestJournalRefused(t *testing.T) {
 	dir := t.TempDir()
 	j, err := Create(dir, header(3))

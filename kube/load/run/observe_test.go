@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/kube/cluster"
 )
 
-// ofServer are those of a server after so many calls that took less than 50 ms, and so many
-// between one second and two.
+// ofServer returns the metrics of a server after the given numbers of calls below 50 ms, and
+// between one and two seconds.
 func ofServer(quick, slow int) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "# HELP apiserver_request_duration_seconds x")
@@ -73,7 +73,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestBrake: each of the brake's reasons ends a run, and a cluster that is well does not.
+// TestObserveBrake tests that each condition of the brake ends a run, and that a healthy cluster
+// does not.
 func TestObserveBrake(t *testing.T) {
 	for want, set := range map[string]func(*Brake, *looking, *observeServer){
 		"":                                 func(*Brake, *looking, *observeServer) {},
@@ -111,8 +112,8 @@ func TestObserveBrake(t *testing.T) {
 	}
 }
 
-// TestNoQuota: a member that reports -1 has no quota: the brake takes no other for it, and a
-// second member's quota is the cluster's.
+// TestNoQuota tests that a member that reports -1 has no quota: the brake uses no other quota for
+// it, and a second member's quota applies to the cluster.
 func TestNoQuota(t *testing.T) {
 	s := &observeServer{b: "True"}
 	http := httptest.NewServer(s)
@@ -176,8 +177,8 @@ func (s *observeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"items":[{"metadata":{"name":"a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"b"},"status":{"conditions":[{"type":"Ready","status":"%s"}]}}]}`, s.b)
 }
 
-// TestMembers: members are found that tell their metrics to more than their own machine,
-// and asked through the API server.
+// TestMembers tests that members whose metrics other machines can read are found, and queried
+// through the API server.
 func TestMembers(t *testing.T) {
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -214,7 +215,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// pageAt reads a page as its caller's member does.
+// pageAt reads a page as the caller's member does.
 func pageAt(address string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

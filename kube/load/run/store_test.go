@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestList: a directory that is no run of fettle's is not listed, a run that cannot be
-// read is, with why.
+// TestList tests that a directory without a run of fettle is not listed, and that an unreadable run
+// is listed with the reason.
 func TestList(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	id := NewID(time.Date(2026, 2, 3, 4, 5, 6, 7e6, time.UTC))
@@ -24,8 +24,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestDamaged: a run whose load cannot be read says why, and by what it is found in the
-// cluster.
+// TestDamaged tests that a run with an unreadable load reports the reason, and the label of its
+// objects in the cluster.
 func TestDamaged(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	id := NewID(time.Date(2026, 2, 3, 4, 5, 6, 7e6, time.UTC))

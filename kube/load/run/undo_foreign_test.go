@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// undoAnswers is an API server that has groups and objects; what it has not is 404.
+// undoAnswers is an API server with groups and objects; other paths give 404.
 type undoAnswers map[string]any
 
 func (a undoAnswers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func has(resources ...string) o {
 	return o{"resources": all}
 }
 
-// items is a list; what is called "secrets" in the metadata of an account is next to it.
+// items returns a list; "secrets" in the metadata of a service account becomes a field next to it.
 func items(metadata ...o) o {
 	var all []o
 	for _, m := range metadata {
@@ -62,8 +62,8 @@ func items(metadata ...o) o {
 	return o{"items": all}
 }
 
-// aPlan is that of a namespace n0 with a config map m0, a stateful set s0 that has claims,
-// and a service; their uids are run-0 and on, which the state says.
+// aPlan is the plan of a namespace n0 with a config map m0, a stateful set s0 with claims, and a
+// service. Their UIDs in the state are run-0 and so on.
 func aPlan(t *testing.T) (*plan.Plan, *State) {
 	t.Helper()
 	l := &plan.Load{Stages: []plan.Stage{{At: "f:1", Prefix: "n", Iterations: 1, PerNamespace: 1, IfExists: plan.Fail, Groups: []plan.Group{{
@@ -83,8 +83,8 @@ func aPlan(t *testing.T) (*plan.Plan, *State) {
 	return p, state
 }
 
-// TestForeign: whatever kind of object another user has put into a namespace of the run, the
-// namespace is kept; what controllers put there does not keep it.
+// TestForeign tests that a namespace is kept if another user has put an object of any kind into it,
+// but not for objects of controllers.
 func TestForeign(t *testing.T) {
 	object := func(name string) o { return o{"name": name, "namespace": "n0", "uid": "uid-" + name} }
 	with := func(m o, more ...any) o {
@@ -241,8 +241,8 @@ func serverAt(at string) (*cluster.Server, error) {
 	return cluster.New(base, http.DefaultTransport), err
 }
 
-// TestMadeMeanwhile: what a controller makes while the lists are read may be met before its
-// owner; that is looked for again.
+// TestMadeMeanwhile tests objects that a controller creates while lists are read: such an object
+// may be found before its owner, which is then searched again.
 func TestMadeMeanwhile(t *testing.T) {
 	p, state := aPlan(t)
 	var asked atomic.Int32
@@ -272,8 +272,8 @@ func TestMadeMeanwhile(t *testing.T) {
 	}
 }
 
-// TestManyOthers: the pods of twenty thousand are known for the run's, and what is kept of
-// them is small.
+// TestManyOthers tests that the pods of twenty thousand owners are recognized as the run's, with
+// little memory.
 func TestManyOthers(t *testing.T) {
 	p, state := aPlan(t)
 	f := (&Undo{Plan: p, State: state}).found(map[string]int{"n0": 1}, []query{{plan.Kind{APIVersion: "apps/v1", Kind: "ReplicaSet", Resource: "replicasets"}, "n0"}})

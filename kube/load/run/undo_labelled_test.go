@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGoneBefore: what others have deleted is counted apart, where it stood alone and where
-// a namespace would have taken it along.
+// TestGoneBefore tests that objects that others have deleted are counted separately, alone or
+// together with their namespace.
 func TestGoneBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone            func(path string) bool
@@ -30,8 +30,8 @@ func TestGoneBefore(t *testing.T) {
 	}
 }
 
-// TestCutJournal: objects of the run that its journal does not cover are told by the run's
-// label, and left.
+// TestCutJournal tests that objects that the run's journal does not cover are found by the run's
+// label, and kept.
 func TestCutJournal(t *testing.T) {
 	untouched := func(string) (Was, bool) { return Nothing, true }
 	cl := &undoCluster{}

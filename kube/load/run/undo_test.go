@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// undoCluster is an API server with namespaces and config maps, each with its uid by its path.
-// forbidden are verbs and paths, each with $ behind it where what is below is not meant.
+// undoCluster is an API server with namespaces and config maps, with UIDs by path. forbidden are
+// verbs and paths; a $ at the end excludes the paths below.
 type undoCluster struct {
 	mu        sync.Mutex
 	objects   map[string]string
@@ -90,17 +90,17 @@ func (c *undoCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// undone makes the load of two namespaces with two config maps each, and takes it back.
-// before may change what the journal says of an object.
+// undone creates the load of two namespaces with two config maps each, and undoes it. before may
+// change the journal's record of an object.
 func undone(t *testing.T, c *undoCluster, before func(path string) (Was, bool)) (*UndoOutcome, error) {
 	t.Helper()
 	return undoneFrom(t, c, before, everything)
 }
 
-// everything is the number of objects of a journal that covers all.
+// everything is the number of objects that a complete journal covers.
 const everything = 6
 
-// undoneFrom is undone with a journal that covers so many objects.
+// undoneFrom is undone with a journal that covers the given number of objects.
 func undoneFrom(t *testing.T, c *undoCluster, before func(path string) (Was, bool), covered int) (*UndoOutcome, error) {
 	t.Helper()
 	l := &plan.Load{Stages: []plan.Stage{{At: "f:1", Prefix: "n", Iterations: 2, PerNamespace: 1, IfExists: plan.Fail, Groups: []plan.Group{{
@@ -139,7 +139,7 @@ func undoneFrom(t *testing.T, c *undoCluster, before func(path string) (Was, boo
 	return u.Do(ctx)
 }
 
-// TestForbidden: a right that is missing keeps what it is wanted for, and nothing else.
+// TestForbidden tests that a missing permission keeps only the objects that need it.
 func TestForbidden(t *testing.T) {
 	for name, c := range map[string]struct {
 		forbidden []string
@@ -199,7 +199,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestRefused: what was certainly not made is not looked for.
+// TestUndoRefused tests that objects that were certainly not created are not searched.
 func TestUndoRefused(t *testing.T) {
 	for refused, want := range map[bool]error{true: nil, false: ErrIncomplete} {
 		c := &undoCluster{forbidden: []string{"GET /api/v1/namespaces/n1/configmaps/m1"}, refused: refused}
@@ -215,8 +215,8 @@ func TestUndoRefused(t *testing.T) {
 	}
 }
 
-// TestSomebodyElses: what another user has put into a namespace of the run is left with the
-// namespace, also where it has the run's label, and where it is a copy of the run's.
+// TestSomebodyElses tests that another user's object in a namespace of the run stays, with the
+// namespace, even with the run's label or as a copy of the run's object.
 func TestSomebodyElses(t *testing.T) {
 	c := &undoCluster{}
 	const theirs, copied = spacesPath + "/n0/configmaps/theirs", spacesPath + "/n1/configmaps/copied"

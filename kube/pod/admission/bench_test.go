@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// large is a machine with 256 CPUs on eight NUMA nodes with everything that makes a
-// prediction long: huge pages, devices, pods with CPUs and memory, and several
-// containers.
+// large is a machine with 256 CPUs on eight NUMA nodes and everything that makes a prediction slow:
+// huge pages, devices, pods with CPUs and memory, and several containers.
 func large(policy string) Input {
 	n := machine(2, 4, 16, 2)
 	in := Input{Node: n, Settings: withMemory(static(policy))}
@@ -36,8 +35,8 @@ func large(policy string) Input {
 	return in
 }
 
-// BenchmarkPredict is a prediction on 256 CPUs and eight NUMA nodes, advice included: it
-// takes less than 50 ms.
+// BenchmarkPredict predicts on 256 CPUs and eight NUMA nodes, including advice: it takes less than
+// 50 ms.
 func BenchmarkPredict(b *testing.B) {
 	for _, policy := range []string{PolicyNone, PolicyBestEffort, PolicyRestricted, PolicySingleNUMANode} {
 		for _, options := range []string{"", "distribute-cpus-across-numa", "full-pcpus-only", "prefer-align-cpus-by-uncorecache"} {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures/types"
 )
 
-// A pod that needs a feature of its node: refused where the node is known not to declare it,
-// by the kubelets that look.
+// TestFeaturesByRelease tests a pod that needs a feature of its node: kubelets that check this
+// refuse it if the node is known not to declare the feature.
 func TestFeaturesByRelease(t *testing.T) {
 	on := map[string]bool{"NodeDeclaredFeatures": true}
 	for _, c := range []struct {
@@ -57,8 +57,9 @@ func TestFeaturesByRelease(t *testing.T) {
 	}
 }
 
-// TestDeclaredFeaturesUpstream: what a node declares by its gates is what the kubelet's own
-// functions find, with a container runtime that supports everything and with one that does not.
+// TestDeclaredFeaturesUpstream compares the features that a node declares by its gates with the
+// kubelet's own functions, for a container runtime that supports everything and for one that does
+// not.
 func TestDeclaredFeaturesUpstream(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(37, 1))
 	for range 500 {
@@ -90,8 +91,8 @@ func TestDeclaredFeaturesUpstream(t *testing.T) {
 	}
 }
 
-// An extended resource that a claim gives is not asked of the device plug-ins, nor of the
-// node's room, by the kubelets that know of it.
+// TestClaimsByRelease tests that kubelets that know claims request an extended resource from a
+// claim neither from device plug-ins nor from the node's capacity.
 func TestClaimsByRelease(t *testing.T) {
 	on := map[string]bool{"DRAExtendedResource": true}
 	for _, c := range []struct {
@@ -124,7 +125,8 @@ func TestClaimsByRelease(t *testing.T) {
 	}
 }
 
-// A node whose plug-in is gone still reports the resource, with none of it.
+// TestClassMayGive tests a node whose plug-in is gone: it still reports the resource, with an
+// amount of 0.
 func TestClassMayGive(t *testing.T) {
 	one := Resources{"example.com/nic": resource.MustParse("1")}
 	for r, want := range map[Release]string{35: Pending, 36: Unknown, 37: Unknown, 0: Pending} {

@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// machine has sockets of as many NUMA nodes of as many cores of as many threads each.
-// The first threads of all cores are numbered first, as on most servers.
+// machine returns sockets with the given numbers of NUMA nodes, cores and threads. The first
+// threads of all cores are numbered first, as on most servers.
 func machine(sockets, nodes, cores, threads int) Node {
 	n := Node{Name: "n1"}
 	total := sockets * nodes * cores
@@ -35,7 +35,7 @@ func machine(sockets, nodes, cores, threads int) Node {
 	return n
 }
 
-// with makes resources of words: "cpu=2 memory=1Gi".
+// with parses resources: "cpu=2 memory=1Gi".
 func with(words string) Resources {
 	r := Resources{}
 	for _, w := range strings.Fields(words) {
@@ -45,7 +45,7 @@ func with(words string) Resources {
 	return r
 }
 
-// guaranteed is a container whose requests are its limits.
+// guaranteed returns a container whose requests equal its limits.
 func guaranteed(name, words string) Container {
 	return Container{Name: name, Requests: with(words), Limits: with(words)}
 }
@@ -54,8 +54,8 @@ func pod(containers ...Container) Pod {
 	return Pod{Kind: "Pod", Namespace: "default", Name: "p", Containers: containers}
 }
 
-// static are settings with the static CPU manager, a reserved CPU and a policy of the
-// topology manager.
+// static returns settings with the static CPU manager, a reserved CPU and a policy of the topology
+// manager.
 func static(policy string, options ...string) Settings {
 	s := Settings{CPUManagerPolicy: PolicyStatic, TopologyManagerPolicy: policy, ReservedSystemCPUs: unit.CPUs(0), FeatureGates: map[string]bool{"CPUManagerPolicyAlphaOptions": true}}
 	for _, o := range options {
@@ -75,7 +75,7 @@ func withMemory(s Settings) Settings {
 	return s
 }
 
-// held is a state in which pods have CPUs and the rest is shared.
+// held returns a state in which pods have CPUs, and the rest is shared.
 func held(n Node, cpus ...string) State {
 	st := &CPUState{Policy: PolicyStatic, Entries: map[string]map[string]unit.CPUSet{}}
 	st.Default = newTopology(&n).all
@@ -104,7 +104,7 @@ func mustPredict(t *testing.T, in Input) *Prediction {
 	return p
 }
 
-// outcome is the verdict in short: "admitted c=1-2", "refused TopologyAffinityError".
+// outcome formats the verdict: "admitted c=1-2", "refused TopologyAffinityError".
 func outcome(p *Prediction) string {
 	if p.Verdict.Outcome != Admitted {
 		return p.Verdict.words()

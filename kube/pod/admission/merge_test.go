@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// byCombinations merges as the rules are written: every combination of hints, one after
-// the other.
+// byCombinations merges as the rules state: every combination of hints, one after the other.
 func byCombinations(t *topologyManager, lists [][]Hint) (Mask, bool) {
 	most := 0
 	for _, list := range lists {
@@ -78,7 +77,7 @@ func byCombinations(t *topologyManager, lists [][]Hint) (Mask, bool) {
 	return best.Nodes, best.Preferred
 }
 
-// The merger without the combinations is the merger with them.
+// TestAlignAsByCombinations compares the fast merge with the one over all combinations.
 func TestAlignAsByCombinations(t *testing.T) {
 	d := rand.New(rand.NewPCG(1, 2))
 	preferred, admitted := 0, 0
@@ -145,7 +144,7 @@ func TestAlignAsByCombinations(t *testing.T) {
 	}
 }
 
-// Sixteen nodes are the most; the kubelet would try 65535^3 combinations.
+// TestAlignManyNodes tests sixteen nodes, the maximum; the kubelet would try 65535^3 combinations.
 func TestAlignManyNodes(t *testing.T) {
 	m := &topologyManager{policy: PolicyRestricted}
 	for n := range 16 {

@@ -7,8 +7,8 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// TestPlace: whether a pod belongs on a node, as its kubelet and the scheduler decide; and
-// what is said where the node's labels are not known.
+// TestPlace tests whether a pod may run on a node, according to its kubelet and the scheduler, and
+// the message for unknown labels of the node.
 func TestPlace(t *testing.T) {
 	ssd := &Place{Labels: map[string]string{"kubernetes.io/hostname": "n1", "disktype": "ssd", "cores": "16"}}
 	with := func(change func(*Place)) *Place { p := *ssd; change(&p); return &p }

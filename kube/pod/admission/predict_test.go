@@ -7,9 +7,9 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// What the kubelet of a machine with two CPUs was seen to do (and what chapter 6 of the
-// OpenShift guide shows): 500m are reserved, which is CPU 0; a pod gets CPU 1, and there
-// is nothing for a second one.
+// TestOneNodeAsMeasured tests the observed behavior of a kubelet with two CPUs (chapter 6 of the
+// OpenShift guide shows it too): 500m are reserved, which is CPU 0. A pod gets CPU 1, and nothing
+// is left for a second one.
 func TestOneNodeAsMeasured(t *testing.T) {
 	in := Input{
 		Node:     machine(1, 1, 2, 1),
@@ -26,7 +26,7 @@ func TestOneNodeAsMeasured(t *testing.T) {
 	}
 }
 
-// Who gets CPUs for himself.
+// TestEligible tests which containers get exclusive CPUs.
 func TestEligible(t *testing.T) {
 	own := Container{Name: "c"}
 	for name, c := range map[string]struct {
@@ -60,7 +60,7 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// Two nodes with four CPUs each: CPU 0 is reserved, and others are in use.
+// TestPolicies tests two nodes with four CPUs each: CPU 0 is reserved, and others are in use.
 func TestPolicies(t *testing.T) {
 	two := machine(2, 1, 4, 1)
 	four := pod(guaranteed("c", "cpu=4 memory=1Gi"))
@@ -93,8 +93,9 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// An init container takes CPUs of the node with the fewest free ones, and the
-// container has to use them again: on that node it does not fit (kubernetes #123816).
+// TestInitContainerTrapsThePod tests an init container that gets CPUs of the node with the fewest
+// free ones. The container must use the same CPUs, and does not fit on that node (kubernetes
+// #123816).
 func TestInitContainerTrapsThePod(t *testing.T) {
 	in := Input{Node: machine(2, 1, 4, 1), Settings: static(PolicySingleNUMANode), Pod: pod(guaranteed("c", "cpu=4 memory=1Gi"))}
 	in.Pod.Init = []Container{guaranteed("i", "cpu=1 memory=1Gi")}
@@ -120,8 +121,8 @@ func TestInitContainerTrapsThePod(t *testing.T) {
 	}
 }
 
-// The options of the static policy, on one socket with two NUMA nodes of four cores
-// with two threads: node 0 is 0-3,8-11, node 1 is 4-7,12-15.
+// TestCPUOptions tests the options of the static policy, on one socket with two NUMA nodes of four
+// cores with two threads: node 0 is 0-3,8-11, node 1 is 4-7,12-15.
 func TestCPUOptions(t *testing.T) {
 	n := machine(1, 2, 4, 2)
 	for i := range n.CPUs {
@@ -163,7 +164,7 @@ func TestCPUOptions(t *testing.T) {
 	}
 }
 
-// Memory on two nodes of 16 GiB, of which 1 GiB of node 0 is reserved.
+// TestMemory tests memory on two nodes of 16 GiB, with 1 GiB of node 0 reserved.
 func TestMemory(t *testing.T) {
 	n := machine(2, 1, 4, 1)
 	in := func(policy string, st State, memory string) Input {
@@ -206,7 +207,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A size of huge pages that the node does not have brings this version down.
+// TestUnknownPagesCrash tests that a huge page size that the node lacks crashes this version.
 func TestUnknownPagesCrash(t *testing.T) {
 	in := Input{Node: machine(1, 1, 4, 1), Settings: withMemory(static(PolicyNone)), Pod: pod(guaranteed("c", "cpu=1 memory=1Gi hugepages-1Gi=1Gi"))}
 	p := mustPredict(t, in)
@@ -220,7 +221,7 @@ func TestUnknownPagesCrash(t *testing.T) {
 	}
 }
 
-// A device near node 1 and CPUs that are free on node 0 only.
+// TestDevices tests a device near node 1 with free CPUs only on node 0.
 func TestDevices(t *testing.T) {
 	n := machine(2, 1, 4, 1)
 	nic := []DeviceResource{{Name: "example.com/nic", Devices: []Device{{ID: "a", NUMA: []int{1}}, {ID: "b", NUMA: []int{1}, Used: true}, {ID: "x", NUMA: []int{0}, Unhealthy: true}}}}
@@ -246,8 +247,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// The first container needs both nodes and leaves one device; on which node that is
-// decides whether the second one is aligned. It cannot be known.
+// TestItDependsOnDevices tests a first container that needs both nodes and leaves one device. The
+// node of that device decides whether the second container is aligned, which cannot be known.
 func TestItDependsOnDevices(t *testing.T) {
 	in := Input{Node: machine(2, 1, 4, 1), Settings: static(PolicyRestricted), Pod: pod(guaranteed("a", "cpu=5 memory=1Gi example.com/nic=3"), guaranteed("b", "cpu=2 memory=1Gi example.com/nic=1"))}
 	in.Devices = []DeviceResource{{Name: "example.com/nic", Devices: []Device{{ID: "v", NUMA: []int{0}}, {ID: "w", NUMA: []int{0}}, {ID: "x", NUMA: []int{1}}, {ID: "y", NUMA: []int{1}}}}}
@@ -266,7 +267,7 @@ func TestItDependsOnDevices(t *testing.T) {
 	}
 }
 
-// What keeps a kubelet from starting.
+// TestKubeletDoesNotStart tests the reasons for which a kubelet does not start.
 func TestKubeletDoesNotStart(t *testing.T) {
 	two := machine(2, 1, 4, 2)
 	good := func() Input {

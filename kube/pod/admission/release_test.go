@@ -21,7 +21,8 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
-// Options by release: whether a kubelet starts with one and no feature gate set.
+// TestOptionsByRelease tests by release whether a kubelet starts with an option and without feature
+// gates.
 func TestOptionsByRelease(t *testing.T) {
 	for _, c := range []struct {
 		field, name, value string
@@ -64,8 +65,8 @@ func TestOptionsByRelease(t *testing.T) {
 	}
 }
 
-// A device on node 0, and six CPUs that need both nodes: from 1.36 on the hint is node 0,
-// so that the CPUs of node 0 go first.
+// TestDeviceHintsByRelease tests a device on node 0 and six CPUs that need both nodes: from 1.36 on
+// the hint is node 0, so the CPUs of node 0 are used first.
 func TestDeviceHintsByRelease(t *testing.T) {
 	two := resource.MustParse("6")
 	gib := resource.MustParse("1Gi")
@@ -94,7 +95,8 @@ func TestDeviceHintsByRelease(t *testing.T) {
 	}
 }
 
-// The class of pods with resources of their own, after the API server's defaults.
+// TestPodResourcesByRelease tests the class of pods with their own resources, after the API
+// server's defaults.
 func TestPodResourcesByRelease(t *testing.T) {
 	list := func(cpu, memory string) Resources {
 		return Resources{CPU: resource.MustParse(cpu), Memory: resource.MustParse(memory)}
@@ -141,7 +143,8 @@ func TestNotDecided(t *testing.T) {
 	}
 }
 
-// AllAlpha and AllBeta set the gates of their stage, but not those that are set themselves.
+// TestGatesOfStage tests that AllAlpha and AllBeta set the gates of their stage, except those that
+// are set explicitly.
 func TestGatesOfStage(t *testing.T) {
 	for _, c := range []struct {
 		release Release
@@ -181,7 +184,7 @@ func TestGatesOfStage(t *testing.T) {
 	}
 }
 
-// TestUnmodeledGates: each is a gate of the releases that it is listed for.
+// TestUnmodeledGates tests that each entry is a gate of its listed releases.
 func TestUnmodeledGates(t *testing.T) {
 	for _, g := range unmodeled {
 		for r := g.first; r <= g.last; r++ {
@@ -192,8 +195,8 @@ func TestUnmodeledGates(t *testing.T) {
 	}
 }
 
-// Both NUMA nodes are used alone, and the pod needs CPUs and memory of both: a kubelet
-// before 1.32 takes the memory of both, a later one does not.
+// TestMemoryOfUsedNodesByRelease tests a pod that needs CPUs and memory of two NUMA nodes, each of
+// which is used alone: a kubelet before 1.32 uses the memory of both, a later one does not.
 func TestMemoryOfUsedNodesByRelease(t *testing.T) {
 	const gib = 1 << 30
 	for r, want := range map[Release]string{29: Admitted, 31: Admitted, 32: Refused, 37: Refused} {
@@ -224,8 +227,8 @@ func TestMemoryOfUsedNodesByRelease(t *testing.T) {
 	}
 }
 
-// What a group has given away may be on another of its nodes than the file says, from 1.32
-// on.
+// TestMemoryStateByRelease tests that from 1.32 on the memory given by a group may be on another of
+// its nodes than the file says.
 func TestMemoryStateByRelease(t *testing.T) {
 	account := func(first, second uint64) memoryAccounts {
 		out := memoryAccounts{}
@@ -244,8 +247,8 @@ func TestMemoryStateByRelease(t *testing.T) {
 	}
 }
 
-// Where a NUMA node is in two groups, the file is what the kubelet makes
-// of it in some orders of its map only.
+// TestMemoryStartByChance tests a NUMA node in two groups: the kubelet calculates the file's values
+// only for some orders of its map.
 func TestMemoryStartByChance(t *testing.T) {
 	blocks := map[string]MemoryBlock{"a": {Nodes: maskOf(0) | maskOf(1) | maskOf(2), Resource: Memory, SizeBytes: 3 << 30}, "b": {Nodes: maskOf(0) | maskOf(1), Resource: Memory, SizeBytes: 1 << 30}}
 	n := Node{CPUs: []Processor{{}}}
@@ -293,7 +296,7 @@ func TestMemoryStartByChance(t *testing.T) {
 	}
 }
 
-// An init container asks for a resource that the node does not have.
+// TestInitExtendedByRelease tests an init container that requests a resource that the node lacks.
 func TestInitExtendedByRelease(t *testing.T) {
 	for r, want := range map[Release]string{29: "OutOfexample.com/x", 30: "OutOfexample.com/x", 31: "", 37: ""} {
 		in := Input{Node: Node{CPUs: []Processor{{}}, NUMA: []NUMANode{{}}}, Settings: Settings{Release: r}, Capacity: CapacityOf(Resources{CPU: resource.MustParse("1")}, nil)}
@@ -317,7 +320,7 @@ func TestInitExtendedByRelease(t *testing.T) {
 	}
 }
 
-// A pod with supplementalGroupsPolicy Strict.
+// TestStrictGroupsByRelease tests a pod with supplementalGroupsPolicy Strict.
 func TestStrictGroupsByRelease(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {

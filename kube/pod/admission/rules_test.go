@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What the API server has against resources.
+// TestRefusedByAPI tests the API server's errors about resources.
 func TestRefusedByAPI(t *testing.T) {
 	both := func(requests, limits string) Pod {
 		return pod(Container{Name: "c", Requests: with(requests), Limits: with(limits)})
@@ -44,8 +44,8 @@ func TestRefusedByAPI(t *testing.T) {
 	}
 }
 
-// The rules of huge pages (chapter 13): request equals limit, a size that the node has,
-// volumes within the request.
+// TestHugePageRules tests the rules of huge pages (chapter 13): the request equals the limit, the
+// node has the size, and volumes stay within the request.
 func TestHugePageRules(t *testing.T) {
 	n := machine(2, 1, 2, 1)
 	n.NUMA[0].HugePages[0].Pages, n.NUMA[1].HugePages[0].Pages = 10, 10
@@ -82,7 +82,7 @@ func TestHugePageRules(t *testing.T) {
 	}
 }
 
-// What the API server fills in.
+// TestDefault tests the API server's defaults.
 func TestDefault(t *testing.T) {
 	p := pod(Container{Name: "c", Limits: with("cpu=2 memory=1Gi hugepages-2Mi=2Mi"), Requests: with("memory=512Mi")})
 	done := p.Default()
@@ -101,7 +101,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// The node has too little: the kubelet's order of reasons.
+// TestOutOf tests a node that has too little: the kubelet's order of reasons.
 func TestOutOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		have, used string
@@ -124,9 +124,9 @@ func TestOutOf(t *testing.T) {
 	}
 }
 
-// A pod that does not fit next to the requests of the node's pods stays Pending: that is
-// the answer, and what the kubelet would do comes after it. Chapter 6 of the OpenShift
-// guide: 1500m allocatable, 1440m requested, a second pod of a whole CPU.
+// TestPending tests a pod that does not fit in addition to the requests of the node's pods: it
+// stays Pending. The kubelet's reaction follows after that. Chapter 6 of the OpenShift guide: 1500m
+// allocatable, 1440m requested, a second pod with a whole CPU.
 func TestPending(t *testing.T) {
 	node := machine(1, 1, 2, 1)
 	second := Input{
@@ -165,7 +165,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// Changes that are advised are those that help, and none that does not.
+// TestAdvice tests that exactly those changes are advised that help.
 func TestAdvice(t *testing.T) {
 	two := machine(2, 1, 4, 2) // node 0: 0-3,8-11; node 1: 4-7,12-15
 	for name, c := range map[string]struct {
@@ -209,7 +209,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A rule of huge pages that is broken has advice of its own, also where the kubelet
+// TestPageRulesHaveAdvice tests that a broken rule of huge pages has advice, even if the kubelet
 // would admit the pod.
 func TestPageRulesHaveAdvice(t *testing.T) {
 	n := machine(1, 1, 4, 1)

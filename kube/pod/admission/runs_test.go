@@ -18,9 +18,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestRunsPage holds the page that says which releases were run how against the records of
-// the runs (test/admission/run, test/cluster), the releases whose types are read, and the
-// versions of OpenShift.
+// TestRunsPage compares the page about the tested releases with the records of the runs
+// (test/admission/run, test/cluster), the releases whose types are read, and the versions of
+// OpenShift.
 func TestRunsPage(t *testing.T) {
 	parts := []root.Generated{
 		{Name: "releases", Text: releasesTable(t)},
@@ -36,7 +36,7 @@ func TestRunsPage(t *testing.T) {
 	root.Manual(t, "kubernetes-releases.md", parts...)
 }
 
-// recorded reads a file of the repository, as JSON where into is not nil.
+// recorded reads a file of the repository, as JSON unless into is nil.
 func recorded(t *testing.T, name string, into any) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root.Module(t), name))
@@ -49,7 +49,7 @@ func recorded(t *testing.T, name string, into any) string {
 	return string(text)
 }
 
-// releasesTable is what is known of each release, and which managers were run.
+// releasesTable lists the knowledge about each release, and the managers that were run.
 func releasesTable(t *testing.T) string {
 	var runs []struct {
 		Release, Module, Date string
@@ -88,8 +88,8 @@ func releasesTable(t *testing.T) string {
 	return table.String()
 }
 
-// subjects are the tests of test/cluster by what they show; only those in runs.json are in
-// the manual.
+// subjects are the tests of test/cluster with their subjects; the manual lists only those in
+// runs.json.
 var subjects = []struct{ what, tests string }{
 	{"installation, removal", "TestDeploy TestUninstall TestRemovalWarns TestContainerfile TestKustomize"},
 	{"operator", "TestOperator TestOperatorMany TestNulls"},
@@ -102,8 +102,8 @@ var subjects = []struct{ what, tests string }{
 	{"the test cluster itself", "TestControlPlane TestNode TestKwok TestImage"},
 }
 
-// clusterTable has a row for each test that has passed on a real cluster, and the day for
-// each release.
+// clusterTable has a row for each test that has passed on a real cluster, with the day for each
+// release.
 func clusterTable(t *testing.T) string {
 	var runs []struct {
 		Release, Kubernetes, Etcd string

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestWeights: the shares of a pod and of its containers, as the kubelet calculates them.
+// TestWeights tests the shares of a pod and of its containers, as the kubelet calculates them.
 func TestWeights(t *testing.T) {
 	cpu := func(text string) Resources { return Resources{CPU: resource.MustParse(text)} }
 	for _, tt := range []struct {

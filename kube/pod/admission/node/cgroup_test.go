@@ -8,8 +8,8 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// TestCgroupV1: CPU weights are predicted only where control groups have some, also from a
-// copy.
+// TestCgroupV1 tests that CPU weights are predicted only if control groups have them, also with a
+// record.
 func TestCgroupV1(t *testing.T) {
 	for _, v1 := range []bool{false, true} {
 		s := snapshot(t)

@@ -22,11 +22,11 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/state/checksum"
 )
 
-// tree is a machine with two sockets, each a NUMA node with four cores of two threads,
-// of which two share a level 3 cache. The names are those of a kernel.
+// tree is a machine with two sockets, each a NUMA node with four cores of two threads; two cores
+// share a level 3 cache. File names are those of the kernel.
 func tree() map[string]string { return treeWith(false) }
 
-// treeWith is tree with CPU 15 off, or not.
+// treeWith returns tree, with CPU 15 on or off.
 func treeWith(off bool) map[string]string {
 	files := map[string]string{
 		"/sys/devices/system/cpu/online":      "0-15\n",
@@ -127,8 +127,8 @@ func TestSettings(t *testing.T) {
 const staticConfig = `{"kubeletconfig":{"cpuManagerPolicy":"static","reservedSystemCPUs":"0","topologyManagerPolicy":"single-numa-node","evictionHard":{"memory.available":"0%"},
 "staticPodURLHeader":{"Authorization":["secret-of-a-header"]}}}`
 
-// snapshot is a node on which one pod has CPUs 1 to 3, another one has ended, and a
-// static pod is known to the API under another UID.
+// snapshot is a node on which one pod has CPUs 1 to 3, another one has ended, and the API knows a
+// static pod under another UID.
 func snapshot(t *testing.T) *Snapshot {
 	files := tree()
 	c := &state.CPUManagerCheckpoint{PolicyName: "static", DefaultCPUSet: "0,6-15", Entries: map[string]map[string]string{"uid-1": {"c": "1-3"}, "uid-static": {"c": "4"}, "uid-gone": {"c": "5"}}}
@@ -196,7 +196,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// A Node object that was written by hand may lack labels and still declare features.
+// TestDeclaredWithoutLabels tests a hand-written Node object without labels that declares features.
 func TestDeclaredWithoutLabels(t *testing.T) {
 	s := snapshot(t)
 	s.Node.Labels, *declaredFeatures(&s.Node.Status) = nil, []string{admission.FeatureHostNetworkUsers}
@@ -206,7 +206,7 @@ func TestDeclaredWithoutLabels(t *testing.T) {
 	}
 }
 
-// What is not known is assumed, and said.
+// TestAssumed tests that unknown facts are assumed and reported.
 func TestAssumed(t *testing.T) {
 	s := snapshot(t)
 	s.Node.Status.NodeInfo.KubeletVersion = "v1.340.0"
@@ -239,7 +239,7 @@ func TestAssumed(t *testing.T) {
 	}
 }
 
-// A file that the kubelet would not read is an error, not a state.
+// TestDamagedState tests that a file that the kubelet would not read is an error.
 func TestDamagedState(t *testing.T) {
 	s := snapshot(t)
 	at := filepath.Join(s.From, KubeletDir, "cpu_manager_state")
@@ -255,7 +255,7 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-// A copy says the same as the node, and has no secrets of it.
+// TestCopy tests that a record has the same content as the node, without its secrets.
 func TestCopy(t *testing.T) {
 	s := snapshot(t)
 	s.Unasked = "there is no socket"
@@ -310,8 +310,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// What the machine did not have is not missing in the copy: with the static policy the
-// absence of the file is known.
+// TestCopyKnowsWhatWasAbsent tests that a file that the machine did not have is not missing in the
+// record: with the static policy the absence is known.
 func TestCopyKnowsWhatWasAbsent(t *testing.T) {
 	s := snapshot(t)
 	if err := os.Remove(filepath.Join(s.From, KubeletDir, "cpu_manager_state")); err != nil {
@@ -349,8 +349,8 @@ func TestCopyKnowsWhatWasAbsent(t *testing.T) {
 	}
 }
 
-// TestResourcesByHand: a key that podresources.json does not have is an error with its line;
-// ignored it would be a device without its NUMA node.
+// TestResourcesByHand tests that an unknown key in podresources.json is an error with its line; if
+// it were ignored, a device would lack its NUMA node.
 func TestResourcesByHand(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"allocatable":[{"resource":"example.com/nic","ids":["a"],"numa_nodes":[1]}]}`:                        "",

@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// kubelet answers as a kubelet with two devices does.
+// kubelet simulates a kubelet with two devices.
 type kubelet struct {
 	v1.UnimplementedPodResourcesListerServer
 }
@@ -31,7 +31,7 @@ func (kubelet) List(context.Context, *v1.ListPodResourcesRequest) (*v1.ListPodRe
 	}}}}, nil
 }
 
-// serve starts one on a socket, whose path has to be short.
+// serve starts the simulated kubelet on a socket, whose path must be short.
 func serve(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pr")
@@ -65,7 +65,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Without a listener an error is returned at once, with the name of the socket.
+// TestNobody tests that without a listener an error with the socket's name is returned at once.
 func TestNobody(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none.sock")
 	if _, err := Ask(t.Context(), socket); err == nil || !strings.Contains(err.Error(), socket) {

@@ -42,8 +42,8 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// A cache that all CPUs of the NUMA node share does not belong to its cores, and where a guest
-// has no caches there is not one either.
+// TestTopologyCaches tests that a cache that all CPUs of the NUMA node share does not belong to its
+// cores, and that a guest without caches has none.
 func TestTopologyCaches(t *testing.T) {
 	for name, edit := range map[string]func(map[string]string){
 		"the node's": func(files map[string]string) {
@@ -84,8 +84,8 @@ func TestTopologyCaches(t *testing.T) {
 	}
 }
 
-// A kernel without NUMA has a node for each socket; a copy in which the nodes were
-// forgotten is not such a machine.
+// TestTopologyWithoutNodes tests a kernel without NUMA, which has one node per socket. A record
+// without its nodes is not such a machine.
 func TestTopologyWithoutNodes(t *testing.T) {
 	files := tree()
 	for name := range files {

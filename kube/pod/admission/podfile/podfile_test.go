@@ -124,8 +124,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestFieldsOfNewReleases reads a pod with the fields that Kubernetes 1.35 to 1.37 have added
-// to what its author writes (k8s.io/api v0.34.4 and v0.37.2, core/v1/types.go).
+// TestFieldsOfNewReleases reads a pod with the fields for authors that Kubernetes 1.35 to 1.37 have
+// added (k8s.io/api v0.34.4 and v0.37.2, core/v1/types.go).
 func TestFieldsOfNewReleases(t *testing.T) {
 	const text = `apiVersion: v1
 kind: Pod
@@ -201,7 +201,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever a manifest says, it is read or refused, and what is read can be predicted.
+// FuzzRead tests that any manifest is read or refused, and that a read one can be predicted.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(two))
 	f.Add([]byte("apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c, resources: {limits: {cpu: 1e3, memory: 0.5Ki, hugepages-1Gi: 1Gi}}}]}\n"))
@@ -233,8 +233,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestPlacement: on which nodes a pod may run, with what the API server and the controller of
-// DaemonSets add.
+// TestStrictGroups tests that the pod's supplementalGroupsPolicy is read.
 func TestStrictGroups(t *testing.T) {
 	for text, want := range map[string]bool{"{}": false, "null": false, "{supplementalGroupsPolicy: Strict}": true, "{supplementalGroupsPolicy: Merge}": false} {
 		f, err := Read("f", []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c}], securityContext: "+text+"}\n"))
@@ -244,7 +243,7 @@ func TestStrictGroups(t *testing.T) {
 	}
 }
 
-// TestNeeds: features that the node has to declare, and what a claim gives.
+// TestNeeds tests the features that the node must declare, and resources from a claim.
 func TestNeeds(t *testing.T) {
 	for text, want := range map[string]string{
 		`spec: {containers: [{name: c}]}`:                                                                                            "",

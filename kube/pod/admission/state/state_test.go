@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/state/checksum"
 )
 
-// file reads what a kubelet has written: test/admission makes these files.
+// file reads a file that a kubelet has written: test/admission creates these files.
 func file(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -63,8 +63,8 @@ func TestMemoryAsWritten(t *testing.T) {
 	}
 }
 
-// What a kubelet of 1.37 has in data counts, once its sum is right; a damaged one is
-// refused, as are keys that no kubelet writes.
+// TestData tests that the content of data counts for a kubelet of 1.37 if its checksum is right. A
+// damaged file is refused, and so are keys that no kubelet writes.
 func TestData(t *testing.T) {
 	good := string(file(t, "cpu_manager_state.1.37"))
 	for name, c := range map[string]struct{ from, to string }{
@@ -87,9 +87,9 @@ func TestData(t *testing.T) {
 	}
 }
 
-// Which kubelets start with which file, and what they hold then: the files are those of the
-// real managers, of 1.34.4, of 1.36.3 with PodLevelResourceManagers and of 1.37.2; test/admission
-// TestForms asks the kubelets of each release.
+// TestByRelease tests which kubelets start with which file, and their resulting assignments. The
+// files are those of the real managers of 1.34.4, of 1.36.3 with PodLevelResourceManagers, and of
+// 1.37.2; TestForms of test/admission runs the kubelets of each release.
 func TestByRelease(t *testing.T) {
 	plain := func(name string) string { return string(file(t, name)) }
 	noSum := regexp.MustCompile(`"checksum":\d+`)
@@ -124,8 +124,8 @@ func TestByRelease(t *testing.T) {
 	}
 }
 
-// A kubelet before 1.37 goes by the keys around data: damage in them is found, that in data
-// is not looked at.
+// TestAroundData tests that a kubelet before 1.37 uses the keys around data: it detects damage
+// there, and ignores damage in data.
 func TestAroundData(t *testing.T) {
 	good := string(file(t, "cpu_manager_state.1.37"))
 	around := strings.Replace(good, `"defaultCpuSet":"0,4-7"`, `"defaultCpuSet":"0"`, 1)
@@ -142,7 +142,7 @@ func TestAroundData(t *testing.T) {
 	}
 }
 
-// sealed is a checkpoint with its sum, as JSON.
+// sealed returns a checkpoint with its checksum, as JSON.
 func sealed(t *testing.T, c any, sum *checksum.Checksum) string {
 	t.Helper()
 	*sum = checksum.Of(c)
@@ -213,13 +213,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// machine is one that the files may be of or not.
+// machine is a machine to which the files may or may not belong.
 var machine = admission.Node{
 	CPUs: []admission.Processor{{ID: 0, Uncore: -1}, {ID: 1, Core: 1, Uncore: -1}, {ID: 2, Core: 2, NUMA: 1, Socket: 1, Uncore: -1}, {ID: 3, Core: 3, NUMA: 1, Socket: 1, Uncore: -1}},
 	NUMA: []admission.NUMANode{{MemoryBytes: 4 << 30, HugePages: []admission.HugePages{{SizeBytes: 2 << 20, Pages: 4}}}, {ID: 1, MemoryBytes: 4 << 30, HugePages: []admission.HugePages{{SizeBytes: 2 << 20}}}},
 }
 
-// Whatever a file says, it is read or refused, and a kubelet starts with it or not.
+// FuzzCPU tests that any file is read or refused, and that a kubelet starts with it or not.
 func FuzzCPU(f *testing.F) {
 	f.Add(file(f, "cpu_manager_state"))
 	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-1","entries":{"u":{"c":"2","d":"2-3"}},"checksum":0}`))
@@ -232,7 +232,7 @@ func FuzzCPU(f *testing.F) {
 	})
 }
 
-// The sum of what is fuzzed is made right, so that more is read than the sum.
+// FuzzMemory corrects the checksum of its input, so that more than the checksum is tested.
 func FuzzMemory(f *testing.F) {
 	f.Add(file(f, "memory_manager_state"))
 	f.Add([]byte(`{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":1}},"cells":[0,1]}},"entries":{"u":{"c":[{"numaAffinity":[0,1],"type":"memory","size":5}]}},"checksum":0}`))
