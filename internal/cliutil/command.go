@@ -218,10 +218,21 @@ func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
 	return c
 }
 
-// Example returns the first example of a command on one line, or "".
+// Example returns the first example of a command that has all given flags, or else its first
+// example, on one line; "" if it has none.
 func Example(c *cobra.Command) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
-	return line
+	first, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
+	for line := range strings.Lines(c.Example) {
+		line = strings.TrimSpace(line)
+		words, same := strings.Fields(line), strings.HasPrefix(line, c.CommandPath()+" ") && !strings.HasSuffix(line, "\\")
+		c.LocalFlags().Visit(func(f *pflag.Flag) {
+			same = same && slices.ContainsFunc(words, func(w string) bool { return w == "--"+f.Name || strings.HasPrefix(w, "--"+f.Name+"=") })
+		})
+		if same {
+			return line
+		}
+	}
+	return first
 }
 
 // exampleWords returns the arguments at the start of a command's first example.

@@ -130,7 +130,7 @@ func (m *agentMachine) reapply(word string) {
 func stateDir(h *host.Host, root, dir string) (string, error) {
 	above, err := h.Files.Resolve(path.Dir(dir))
 	if err != nil {
-		return "", fmt.Errorf("cannot read the node's root file system at %s: %w", root, err)
+		return "", fmt.Errorf("cannot read the node's root file system at %s: %w; mount it there, or name its directory with --root", root, err)
 	}
 	return filepath.Join(root, above, path.Base(dir)), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,7 @@ func (a *app) config() (*rest.Config, error) {
 	}
 	a.server, a.patience = c.Host, c.Timeout
 	c.UserAgent = "kubectl-fettle/" + a.version
+	c.Wrap(func(next http.RoundTripper) http.RoundTripper { return noPages{next} })
 	return c, nil
 }
 
@@ -138,9 +140,16 @@ func (o *kubeOptions) unusable(err error) error {
 		}
 		return ui.Retry(ui.Usage, fmt.Errorf("no cluster: %w", none), "name a kubeconfig file with --kubeconfig, or set KUBECONFIG", "--kubeconfig=/etc/kubernetes/admin.conf")
 	}
+	const other = "name another file with --kubeconfig or KUBECONFIG"
 	for _, name := range files {
+		switch st, err := os.Stat(name); {
+		case err != nil:
+			return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %w", err), other)
+		case st.IsDir():
+			return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %s is a directory; want a regular file", name), other)
+		}
 		if wrong := wrongIn(name); wrong != nil {
-			return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %w", wrong), "correct it, or name another file with --kubeconfig or KUBECONFIG; check a file with kubectl config view --kubeconfig FILE")
+			return ui.Hinted(ui.Usage, fmt.Errorf("invalid kubeconfig: %w", wrong), "correct it, or "+other+"; check a file with kubectl config view --kubeconfig FILE")
 		}
 	}
 	if config, unread := o.clientConfig().RawConfig(); unread == nil {

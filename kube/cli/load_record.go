@@ -124,7 +124,7 @@ func recordNamed(s loadrun.Store, name string) (*evidence.Run, error) {
 		return nil, err
 	}
 	if _, err := s.Load(name); err != nil {
-		return nil, ui.Exit(ui.Usage, err)
+		return nil, ui.Hinted(ui.Usage, err, runsListed)
 	}
 	r, err := load.Last(s.Records(name))
 	if err != nil {

@@ -65,7 +65,7 @@ func (a *app) loadStatus(ctx context.Context, o *loadOptions, details bool) erro
 	}
 	kept, err := s.List()
 	if err != nil {
-		return err
+		return ui.Exit(ui.Usage, err)
 	}
 	doc := LoadStatus{Schema: "fettle/cluster-load-status/v1", Runs: []LoadRunStatus{}}
 	for _, k := range kept {
@@ -341,12 +341,15 @@ func (a *app) loadStanding(ctx context.Context, o *loadOptions, kept []loadrun.S
 	return standing(n)
 }
 
+// runsListed is the hint for an unknown run.
+const runsListed = "kubectl fettle load status lists the runs; --state-dir names another directory of runs"
+
 // unloaded returns the error for a run whose load is unreadable, including its objects in the
 // cluster.
 func (a *app) unloaded(ctx context.Context, o *loadOptions, id string, why error) error {
 	var damaged *loadrun.Damaged
 	if !errors.As(why, &damaged) {
-		return ui.Exit(ui.Usage, why)
+		return ui.Hinted(ui.Usage, why, runsListed)
 	}
 	cluster, err := a.loadCluster(o, 1)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -55,8 +56,11 @@ func (o *machineOptions) machine() (*host.Host, error) {
 	if o.root == "" {
 		return host.Live(), nil
 	}
-	if st, err := os.Stat(o.root); err != nil || !st.IsDir() {
+	switch st, err := os.Stat(o.root); {
+	case err != nil:
 		return nil, ui.Without(fmt.Errorf("--root %s: no such directory", o.root), "--root")
+	case !st.IsDir():
+		return nil, ui.Without(fmt.Errorf("--root %s is not a directory", o.root), "--root")
 	}
 	return host.Mounted(o.root), nil
 }
@@ -84,6 +88,9 @@ func (p placed) nodeOf(ctx context.Context, name string) (*core.Node, error) {
 	boot, err := p.h.BootID()
 	if err == nil && boot == "" {
 		err = errors.New("/proc/sys/kernel/random/boot_id is empty")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s is not the root file system of a running machine: no /proc/sys/kernel/random/boot_id", p.h.Name), "name the directory where the node's root file system is mounted with --root, such as /host in a pod")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.h.Name, err)

@@ -99,9 +99,13 @@ func (a *app) nodeState(ctx context.Context, o podExplainOptions) (*node.Snapsho
 	if o.root != "" {
 		return nil, ui.Without(errors.New("want --state or --root, not both"), "--root")
 	}
+	const written = "to write one: kubectl fettle pod record DIR on the node"
+	if st, err := os.Stat(o.state); err == nil && !st.IsDir() {
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--state: %s is not a directory", o.state), written)
+	}
 	s, err := node.Load(o.state)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--state: %w", err), "to write one: kubectl fettle pod record DIR on the node")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--state: %w", err), written)
 	}
 	if err != nil {
 		return nil, err

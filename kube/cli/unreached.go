@@ -40,7 +40,10 @@ func (a *app) unreached(err error) error {
 	}
 	var dial *net.OpError
 	var trust *tls.CertificateVerificationError
+	var unknown *net.DNSError
 	switch {
+	case errors.As(err, &unknown) && !unknown.IsTimeout:
+		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: host name %s: %s", a.server, a.kube.where(), unknown.Name, unknown.Err), "check the name"+a.kube.inFile()+" and this machine's DNS; test with getent hosts "+unknown.Name)
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return ui.Hinted(ui.Failed, fmt.Errorf("the API server %s (%s) cannot be reached: %w", a.server, a.kube.where(), dial.Err), "check its address"+a.kube.inFile()+", that it is running, and the network to it; test with kubectl get --raw /readyz")
 	case errors.As(err, &trust):
@@ -51,6 +54,42 @@ func (a *app) unreached(err error) error {
 			within = fmt.Sprintf("within %s (--request-timeout)", a.patience)
 		}
 		return ui.Hinted(ui.Failed, fmt.Errorf("no answer from the API server %s (%s) %s%s", a.server, a.kube.where(), within, askedOf(err.Error(), address)), "raise --request-timeout; test with kubectl get --raw /readyz --request-timeout=10s")
+	case unreadable(err):
+		return ui.Hinted(ui.Failed, fmt.Errorf("the answer of %s (%s) is not that of an API server: %w", a.server, a.kube.where(), innermost(err)), "check its address"+a.kube.inFile()+"; test with kubectl get --raw /readyz")
+	}
+	return err
+}
+
+// noPages is a transport that rejects web pages, such as that of a proxy or of a login.
+type noPages struct{ next http.RoundTripper }
+
+var errPage = errors.New("it is a web page")
+
+// RoundTrip implements http.RoundTripper.
+func (p noPages) RoundTrip(q *http.Request) (*http.Response, error) {
+	resp, err := p.next.RoundTrip(q)
+	if err == nil && resp.StatusCode < http.StatusBadRequest && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+		resp.Body.Close()
+		return nil, errPage
+	}
+	return resp, err
+}
+
+// WrappedRoundTripper gives client-go the transport, which can cancel requests.
+func (p noPages) WrappedRoundTripper() http.RoundTripper { return p.next }
+
+// unreadable reports whether a response was not HTTP, was a web page, or broke off.
+func unreadable(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errPage) || strings.Contains(err.Error(), "transport connection broken")
+}
+
+// innermost returns the error that others wrap.
+func innermost(err error) error {
+	for next := err; next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	if errors.Is(err, io.EOF) {
+		return errors.New("the connection was closed")
 	}
 	return err
 }

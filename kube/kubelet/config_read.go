@@ -43,7 +43,7 @@ func Read(file string, data []byte) (Objects, error) {
 		case version == "" || kind == "":
 			r.Fault(n, "apiVersion or kind is missing: want KubeletConfig of %s or KubeletPool of %s", ConfigVersion, PoolVersion)
 		default:
-			r.Fault(n, "%q of %q: want KubeletConfig of %s or KubeletPool of %s%s", kind, version, ConfigVersion, PoolVersion, text.Suggest(kind, []string{"KubeletConfig", "KubeletPool"}))
+			r.Fault(n, "%s of %s: want KubeletConfig of %s or KubeletPool of %s%s", kind, version, ConfigVersion, PoolVersion, text.Suggest(kind, []string{"KubeletConfig", "KubeletPool"}))
 		}
 	}
 	if err := r.Err(); err != nil {

@@ -52,6 +52,8 @@ func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 		return nil, err
 	}
 	switch {
+	case len(docs) == 0:
+		return nil, fmt.Errorf("%s is empty; want the top-level key ClusterLoader (with projects) or jobs (kube-burner)", file)
 	case len(docs) != 1:
 		return nil, fmt.Errorf("%s: want one document, found %d", file, len(docs))
 	case format.BurnerOwn(docs[0]):

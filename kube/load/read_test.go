@@ -8,7 +8,7 @@ import (
 // TestReadText tests that an error names the text, and what was found in it.
 func TestReadText(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                "standard input: want one document, found 0",
+		"":                                "standard input is empty; want ",
 		"hello":                           `standard input:1: want the top-level key ClusterLoader (with projects) or jobs (kube-burner), found "hello"`,
 		"# a list\n- a":                   "standard input:2: want the top-level key ClusterLoader (with projects) or jobs (kube-burner), found a list",
 		"kind: Pod":                       ": want the top-level key ClusterLoader (with projects) or jobs (kube-burner)",

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Patterns for decoders' error messages, which have no error type that other packages could use:
@@ -34,12 +36,12 @@ func Syntax(err error) (line int, words string) {
 
 // Typed adds line and explanation to a decoder's error about a wrong type in a YAML or JSON file.
 // It returns other errors with their own message.
-func Typed(file string, text []byte, err error) error {
+func Typed(file string, data []byte, err error) error {
 	if err == nil {
 		return nil
 	}
 	var doc yaml.Node
-	if e := yaml.Unmarshal(text, &doc); e != nil {
+	if e := yaml.Unmarshal(data, &doc); e != nil {
 		err = e
 	} else if len(doc.Content) == 1 {
 		if line, words, ok := Mistyped(doc.Content[0], "", err); ok {
@@ -47,10 +49,13 @@ func Typed(file string, text []byte, err error) error {
 		}
 	}
 	line, words := Syntax(err)
+	if at, what := text.FindInvalid(data); at > 0 {
+		line, words = at, what
+	}
 	switch {
 	case line > 0:
 		return fmt.Errorf("%s:%d: %s", file, line, words)
-	case len(bytes.TrimSpace(text)) == 0:
+	case len(bytes.TrimSpace(data)) == 0:
 		return fmt.Errorf("%s: the file is empty", file)
 	}
 	return fmt.Errorf("%s: %s", file, words)

@@ -49,6 +49,9 @@ func (l *sizeLog) whole() error {
 // sizeGroups is the maximum number of groups in a sizing's log. The rest is summed as one.
 const sizeGroups = 300_000
 
+// logTaken is the hint for a log that does not exist or is empty.
+const logTaken = "--log takes a request log, or a directory of request logs"
+
 // logsHost returns the host of the logs. Without --root, a path may be any file of this machine.
 func (p *Program) logsHost() (*host.Host, error) {
 	if *p.Root == "" {
@@ -73,7 +76,11 @@ func (p *Program) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 		}
 		found, errs = append(found, some...), append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	if here := (*source.NotInCopyError)(nil); err != nil && !errors.As(err, &here) {
+		err = ui.Hinted(ui.Usage, err, logTaken)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &sizeLog{found: found, options: formats.Finder{Format: l.Format, Unit: l.Unit, Command: p.Call, Say: p.Screen.SayOnce}}, nil
@@ -84,6 +91,9 @@ func (p *Program) openSizeLog(h *host.Host, l sizing.Log) (*sizeLog, error) {
 func (l *sizeLog) read(ctx context.Context, by func([]*logformat.Format) [][]string, where string, percentiles bool) (*logs.Result, []*logformat.Format, error) {
 	set := source.NewSet(l.found)
 	logFormats, err := l.options.Find(set)
+	if errors.Is(err, formats.ErrNoLine) {
+		err = ui.Hinted(ui.Usage, err, logTaken)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

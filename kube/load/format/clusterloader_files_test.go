@@ -44,7 +44,7 @@ func TestPipe(t *testing.T) {
 	if text, err := Here.Read(name); err != nil || len(text) != 0 {
 		t.Errorf("%q %v", text, err)
 	}
-	if _, err := Here.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is neither a file nor a pipe") {
+	if _, err := Here.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("a directory: %v", err)
 	}
 }

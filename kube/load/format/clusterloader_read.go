@@ -47,6 +47,8 @@ func readHere(name string) ([]byte, error) {
 		return nil, err
 	case st.Mode()&fs.ModeNamedPipe != 0: // for example from a shell's <(COMMAND)
 		return readPipe(name)
+	case st.IsDir():
+		return nil, fmt.Errorf("%s is a directory; want a regular file", name)
 	case !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a file nor a pipe", name)
 	case st.Size() > strict.MaxFile:

@@ -80,13 +80,17 @@ func (s Store) prepare() error {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	switch {
 	case !st.IsDir():
-		return fmt.Errorf("%s is not a directory; name another one with --state-dir", s.Dir)
+		return s.notDirectory()
 	case !ok || int(sys.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to user %d, not to you (%d); name another one with --state-dir", s.Dir, sys.Uid, os.Geteuid())
 	case st.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("%s is writable by other users; run chmod 0700, or name another directory with --state-dir", s.Dir)
 	}
 	return nil
+}
+
+func (s Store) notDirectory() error {
+	return fmt.Errorf("%s is not a directory; name another one with --state-dir", s.Dir)
 }
 
 // Create stores a run and begins its journal.
@@ -141,6 +145,9 @@ func (s Store) Load(id string) (*StoredRun, error) {
 			return nil, s.damaged(id, errGone)
 		}
 		return nil, fmt.Errorf("run %s not found in %s", id, s.Dir)
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, s.notDirectory()
 	}
 	if errors.Is(err, errTooLarge) {
 		return nil, s.damaged(id, err)
@@ -240,6 +247,9 @@ func (s Store) List() ([]StoreKept, error) {
 	entries, err := os.ReadDir(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, s.notDirectory()
 	}
 	if err != nil {
 		return nil, err

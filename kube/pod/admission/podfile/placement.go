@@ -9,6 +9,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	core "k8s.io/api/core/v1"
 
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/strict"
 )
@@ -113,8 +114,11 @@ func (p *place) wrong(path string, err error) error {
 }
 
 // unreadable returns the error of a document that is not YAML.
-func (p *place) unreadable(err error) error {
+func (p *place) unreadable(data []byte, err error) error {
 	line, words := strict.Syntax(err)
+	if at, what := text.FindInvalid(data); at > 0 {
+		line, words = at, what
+	}
 	return fmt.Errorf("%s:%d: %s", p.name, p.begin+max(line, 1)-1, words)
 }
 

@@ -26,7 +26,7 @@ const maxSize = 4 << 20
 // File is the content of a manifest.
 type File struct {
 	Pods []Found
-	// Skipped are the objects without pods, as Kind/name.
+	// Skipped are the objects without pods, as "Kind/name (version)".
 	Skipped []string
 
 	at place // positions of the fields of the current document
@@ -94,7 +94,7 @@ func documents(text []byte) []document {
 func (f *File) read(text []byte, line int) error {
 	body, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return f.at.unreadable(err)
+		return f.at.unreadable(text, err)
 	}
 	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
 		return nil // only comments
@@ -136,7 +136,7 @@ func (f *File) object(body []byte, line int, in string) error {
 	}
 	blank, ok := kinds[head.APIVersion+" "+head.Kind]
 	if !ok {
-		f.Skipped = append(f.Skipped, head.Kind+"/"+head.Name)
+		f.Skipped = append(f.Skipped, fmt.Sprintf("%s/%s (%s)", head.Kind, head.Name, head.APIVersion))
 		return nil
 	}
 	object, spec := blank()

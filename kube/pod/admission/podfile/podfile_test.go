@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Pods) != 2 || strings.Join(f.Skipped, " ") != "Service/web" {
+	if len(f.Pods) != 2 || strings.Join(f.Skipped, " ") != "Service/web (v1)" {
 		t.Fatalf("%d pods, skipped %v", len(f.Pods), f.Skipped)
 	}
 	p := f.Pods[0]
@@ -119,7 +119,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	list := `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}]}`
-	if f, err := Read("f.json", []byte(list)); err != nil || len(f.Pods) != 1 || f.Skipped[0] != "ConfigMap/m" {
+	if f, err := Read("f.json", []byte(list)); err != nil || len(f.Pods) != 1 || f.Skipped[0] != "ConfigMap/m (v1)" {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
