@@ -15,7 +15,6 @@ import (
 
 	"fettle.dev/fettle/internal/guide/platform/openshift"
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/corestate"
 )
 
 // ofOVN is the annotation in which OVN-Kubernetes stores a node's ranges of the cluster network.
@@ -134,7 +133,7 @@ func (s *Survey) kubelets(ctx context.Context) {
 func (s *Survey) noWay(name string) string {
 	for i := range s.cluster.CoreNodes {
 		if n := &s.cluster.CoreNodes[i]; n.Name == name {
-			return corestate.NoWay(n)
+			return cluster.NoWay(n)
 		}
 	}
 	return ""

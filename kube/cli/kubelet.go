@@ -23,7 +23,6 @@ import (
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/kubelet/node"
 )
@@ -197,7 +196,7 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 	}
 	on := map[string][]core.Pod{}
 	for _, p := range pods.Items {
-		if !corestate.Ended(&p) {
+		if !cluster.Ended(&p) {
 			on[p.Spec.NodeName] = append(on[p.Spec.NodeName], p)
 		}
 	}
@@ -223,7 +222,7 @@ func readNodes(ctx context.Context, api client.Reader, ask kubernetes.Interface)
 
 // unread returns why a kubelet did not answer through the API server.
 func unread(n *core.Node, err error) string {
-	switch lacks := corestate.NoWay(n); {
+	switch lacks := cluster.NoWay(n); {
 	case apierrors.IsForbidden(err):
 		return "allow this user to get nodes/proxy: " + err.Error()
 	case lacks != "":

@@ -23,7 +23,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/pod/admission/node"
 )
 
@@ -178,7 +178,7 @@ func configz(ctx context.Context, client kubernetes.Interface, n *core.Node) ([]
 	if apierrors.IsForbidden(err) {
 		return nil, ui.Hinted(ui.Failed, err, "allow this user to get nodes/proxy")
 	}
-	if lacks := corestate.NoWay(n); lacks != "" {
+	if lacks := cluster.NoWay(n); lacks != "" {
 		return nil, ui.Hinted(ui.Failed, fmt.Errorf("cannot read the kubelet configuration of node %s: %s", n.Name, lacks), "kubectl describe node "+n.Name+" shows its last status")
 	}
 	return nil, err

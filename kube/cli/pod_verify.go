@@ -13,7 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	kubepod "fettle.dev/fettle/kube/pod"
 	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/pod/admission/node"
@@ -83,7 +83,7 @@ func (a *app) podFacts(ctx context.Context, name string, o machineOptions) (*kub
 	if pod.Spec.NodeName == "" {
 		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s is not on a node yet: %s", full, pod.Status.Phase), "kubectl -n "+namespace+" describe pod "+name+" shows why no node fits")
 	}
-	if corestate.Ended(pod) {
+	if cluster.Ended(pod) {
 		return nil, ui.Hinted(ui.Refused, fmt.Errorf("pod %s has ended: %s", full, strings.TrimSpace(string(pod.Status.Phase)+" "+pod.Status.Reason)), "it no longer has CPUs and devices; kubectl -n "+namespace+" get pods lists running pods")
 	}
 	s := &node.Snapshot{From: h.Name, Taken: time.Now(), Files: h.Files, KubeletDir: o.kubeletDir, Unasked: "pod verify does not check devices"}

@@ -17,7 +17,6 @@ import (
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/nodestatus"
 	"fettle.dev/fettle/kube/operator"
@@ -184,7 +183,7 @@ func (a *app) pods(ctx context.Context, api client.Reader, d deciding) (map[stri
 		return nil, err
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; !corestate.Ended(p) {
+		if p := &pods.Items[i]; !cluster.Ended(p) {
 			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], tuned.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
 		}
 	}

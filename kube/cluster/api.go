@@ -1,5 +1,6 @@
 // Package cluster provides access to a cluster for all parts of kubectl-fettle: API requests, the
-// node cache, node drains, coalesced events, metrics, and copies of objects.
+// node cache, node drains, the state of pods and nodes, coalesced events, metrics, and copies of
+// objects.
 package cluster
 
 import (

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/corestate"
 )
 
 // Cordoned is the annotation of a node that fettle cordoned, set in the same request. A cordoned
@@ -117,7 +116,7 @@ func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(list.Items, func(p core.Pod) bool {
-		return p.Spec.NodeName != n.Name || corestate.Ended(&p)
+		return p.Spec.NodeName != n.Name || Ended(&p)
 	}), nil
 }
 
@@ -134,7 +133,7 @@ func Sort(pods []core.Pod) Sorted {
 	var s Sorted
 	for _, p := range pods {
 		switch {
-		case corestate.Stays(&p):
+		case Stays(&p):
 			s.Stay = append(s.Stay, p)
 		case meta.GetControllerOf(&p) == nil:
 			s.Lost = append(s.Lost, p)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -268,7 +268,7 @@ func Agents(pods []core.Pod) map[string]Agent {
 	for i := range pods {
 		p := &pods[i]
 		node := p.Spec.NodeName
-		if node == "" || corestate.Ended(p) {
+		if node == "" || cluster.Ended(p) {
 			continue
 		}
 		a := agentOf(p)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -92,7 +92,7 @@ func (o *operator) wish(ctx context.Context, s *situation, name string) (wish, e
 			return wish{}, err
 		}
 		for i := range pods.Items {
-			if p := &pods.Items[i]; !corestate.Ended(p) {
+			if p := &pods.Items[i]; !cluster.Ended(p) {
 				n.Pods = append(n.Pods, tuned.Pod{Name: p.Namespace + "/" + p.Name, Labels: p.Labels})
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -137,7 +137,7 @@ func TestLean(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed}}
 	out, _ = lean(pod)
-	if p := out.(*corev1.Pod); p.Name != "p" || p.Namespace != "ns" || p.Labels["a"] != "b" || p.Spec.NodeName != "n" || p.Spec.Containers != nil || !corestate.Ended(p) {
+	if p := out.(*corev1.Pod); p.Name != "p" || p.Namespace != "ns" || p.Labels["a"] != "b" || p.Spec.NodeName != "n" || p.Spec.Containers != nil || !cluster.Ended(p) {
 		t.Errorf("%+v", p)
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -92,7 +91,7 @@ func (o *operator) watch(m manager.Manager) error {
 			return err
 		}
 		sources = append(sources, kind(o, &corev1.Pod{}, func(p client.Object) string { return heard(p.(*corev1.Pod).Spec.NodeName) }, func(old, now *corev1.Pod) bool {
-			return old.Spec.NodeName != now.Spec.NodeName || corestate.Ended(old) != corestate.Ended(now) || !maps.Equal(old.Labels, now.Labels)
+			return old.Spec.NodeName != now.Spec.NodeName || cluster.Ended(old) != cluster.Ended(now) || !maps.Equal(old.Labels, now.Labels)
 		}))
 	}
 	for _, s := range sources {

@@ -10,7 +10,6 @@ import (
 
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/machine"
 )
 
@@ -246,7 +245,7 @@ func (r *Run) step(ctx context.Context, in *Input, s *Step) error {
 // batch failed or they were so before.
 func (r *Run) finish(ctx context.Context, in *Input) error {
 	for _, m := range members(in) {
-		if !corestate.Ready(nodeOf(in, m)) {
+		if !cluster.Ready(nodeOf(in, m)) {
 			r.Say("machine %s of machine set %s is not Ready", m.Name, m.Set())
 		}
 	}

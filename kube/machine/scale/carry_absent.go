@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
 )
 
@@ -109,7 +109,7 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 		for _, m := range members(in) {
 			switch {
 			case m.Set() != x.Set || known[m.UID] || m.DeletionTimestamp != nil:
-			case m.Phase() != machine.PhaseFailed && corestate.Ready(nodeOf(in, m)):
+			case m.Phase() != machine.PhaseFailed && cluster.Ready(nodeOf(in, m)):
 				joined++
 			default:
 				absents = append(absents, absent(in, m, ""))

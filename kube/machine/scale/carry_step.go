@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/kube/cluster"
-	"fettle.dev/fettle/kube/corestate"
 	"fettle.dev/fettle/kube/machine"
 )
 
@@ -61,7 +60,7 @@ func (r *Run) shrink(ctx context.Context, in *Input, s *Step) (err error) {
 		leave = append(leave, m)
 		if n := nodeOf(in, m); n != nil {
 			nodes = append(nodes, n.Name)
-			if !corestate.Ready(n) {
+			if !cluster.Ready(n) {
 				continue // without a kubelet, an evicted pod would never end
 			}
 			if err := r.movable(in, n.Name); err != nil {
@@ -179,7 +178,7 @@ func (r *Run) movable(in *Input, node string) error {
 	var lost []string
 	for i := range in.Pods {
 		p := &in.Pods[i]
-		if p.Spec.NodeName != node || corestate.Ended(p) {
+		if p.Spec.NodeName != node || cluster.Ended(p) {
 			continue
 		}
 		if len(cluster.Sort([]core.Pod{*p}).Lost) > 0 {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
 )
 
@@ -119,14 +119,14 @@ func (p *planner) leaver(m *machine.Machine, evictable map[string][]*core.Pod) *
 	_, wanted := m.Annotations[machine.DeleteAnnotation]
 	switch {
 	case m.Phase() == machine.PhaseFailed:
-		if l.rank = failed; l.node != nil && !corestate.Ready(l.node) {
+		if l.rank = failed; l.node != nil && !cluster.Ready(l.node) {
 			l.pods = nil // no kubelet there would end them
 		}
 	case l.node == nil:
 		l.rank = unjoined
 	case wanted:
 		l.rank = marked
-	case !corestate.Ready(l.node):
+	case !cluster.Ready(l.node):
 		l.rank = notReady
 	case l.node.Spec.Unschedulable:
 		l.rank = unwilling
@@ -139,7 +139,7 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	out := map[string][]*core.Pod{}
 	for i := range p.Pods {
 		pod := &p.Pods[i]
-		if pod.Spec.NodeName == "" || corestate.Stays(pod) || corestate.Ended(pod) {
+		if pod.Spec.NodeName == "" || cluster.Stays(pod) || cluster.Ended(pod) {
 			continue
 		}
 		out[pod.Spec.NodeName] = append(out[pod.Spec.NodeName], pod)
@@ -312,7 +312,7 @@ func (p *planner) routers() {
 	}
 	left := 0 // other nodes that accept pods, with or without a machine
 	for name, n := range p.nodes {
-		if !away[name] && !(&machine.Machine{}).ControlPlane(n) && !n.Spec.Unschedulable && corestate.Ready(n) {
+		if !away[name] && !(&machine.Machine{}).ControlPlane(n) && !n.Spec.Unschedulable && cluster.Ready(n) {
 			left++
 		}
 	}

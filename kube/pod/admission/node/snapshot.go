@@ -11,7 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/corestate"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/kube/pod/admission/state"
@@ -162,7 +162,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		in.State.Active = []admission.ActivePod{}
 		for i := range s.Pods.Items {
 			p := &s.Pods.Items[i]
-			if corestate.Ended(p) {
+			if cluster.Ended(p) {
 				continue
 			}
 			a := admission.ActivePod{UID: KubeletUID(p), Name: p.Namespace + "/" + p.Name}
@@ -189,7 +189,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 	}
 	var counted []admission.Pod
 	for i := range s.Pods.Items {
-		if p := &s.Pods.Items[i]; !corestate.Ended(p) {
+		if p := &s.Pods.Items[i]; !cluster.Ended(p) {
 			counted = append(counted, podfile.Of(&p.Spec))
 		}
 	}

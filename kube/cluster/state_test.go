@@ -1,4 +1,4 @@
-package corestate
+package cluster
 
 import (
 	"strings"

@@ -1,5 +1,4 @@
-// Package corestate interprets the status of Pod and Node objects.
-package corestate
+package cluster
 
 import (
 	"slices"
