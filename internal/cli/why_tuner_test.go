@@ -27,7 +27,7 @@ func TestWhyOfCopies(t *testing.T) {
 		{"other spelling in kB", "vm.overcommit_ratio", false, map[string]string{"proc/sys/vm/overcommit_ratio": "0\n", "proc/sys/vm/overcommit_kbytes": "1000000\n"},
 			"vm.overcommit_kbytes = 1000000 is the limit in force"},
 		{"recalculated", "vm.min_free_kbytes", false, map[string]string{"proc/sys/vm/min_free_kbytes": "45056\n", "etc/sysctl.d/9.conf": "vm.min_free_kbytes = 30000\n"},
-			"it reads 45056, not the 30000 of /etc/sysctl.d/9.conf:1: the kernel recalculates it when transparent huge pages"},
+			"its value is 45056, not 30000 from /etc/sysctl.d/9.conf:1: the kernel recalculates it when transparent huge pages"},
 		{"devices unknown", "/" + policy, true, map[string]string{policy: "balance_power\n", "etc/tuned/mine/tuned.conf": "[cpu]\nenergy_performance_preference=balance_power\n"},
 			"TuneD (profile mine) is running and may set this: cannot determine which files or devices [cpu] energy_performance_preference applies to"},
 		{"another plug-in's devices unknown", "vm.swappiness", true, map[string]string{"proc/sys/vm/swappiness": "5\n", "etc/tuned/mine/tuned.conf": "[cpu]\ngovernor=performance\n"},
