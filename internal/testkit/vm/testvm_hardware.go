@@ -19,6 +19,9 @@ func build(t testing.TB, o Options) *VM {
 	if !o.EveryTier {
 		root.Nightly(t, why)
 	}
+	if o.Queues {
+		root.Rights(t) // to make a tap device
+	}
 	for _, program := range []string{"qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
 			root.Missing(t, "%s is not installed; run: sudo test/root/build --install", program)
@@ -128,10 +131,17 @@ func (vm *VM) arguments() []string {
 		"-qmp", "unix:" + vm.file("qmp") + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
 	}
+	nodes := 4
+	if vm.o.Queues {
+		nodes = 2
+	}
+	for n := range nodes {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=mem%d,size=%dM", n, vm.o.MemoryMiB/nodes),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=mem%d", n, n*4/nodes, (n+1)*4/nodes-1, n))
+	}
 	for n := range 4 {
 		args = append(args,
-			"-object", fmt.Sprintf("memory-backend-ram,id=mem%d,size=%dM", n, vm.o.MemoryMiB/4),
-			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d,memdev=mem%d", n, n, n),
 			"-device", fmt.Sprintf("pcie-root-port,id=hot%d,chassis=%d,slot=%d", n, n+1, n+1))
 	}
 	forward := ""
@@ -171,6 +181,13 @@ func (vm *VM) arguments() []string {
 			"-device", "qemu-xhci,id=usb0", "-device", "usb-tablet,bus=usb0.0",
 			"-audiodev", "none,id=sound0", "-device", "intel-hda", "-device", "hda-output,audiodev=sound0")
 	}
+	if vm.o.Queues {
+		args = append(args,
+			"-device", "pxb-pcie,id=node1,bus_nr=128,numa_node=1",
+			"-device", "pcie-root-port,id=queues0,bus=node1,chassis=9,slot=9",
+			"-netdev", "tap,id=tap0,queues=4,script=no,downscript=no,vhost=off,ifname="+vm.Tap(),
+			"-device", "virtio-net-pci,bus=queues0,netdev=tap0,mq=on,vectors=10,mac=52:54:00:00:00:03")
+	}
 	for _, d := range vm.added {
 		args = append(args,
 			"-blockdev", fmt.Sprintf("driver=raw,node-name=%s,file.driver=file,file.filename=%s", d.name, vm.file(d.name+".raw")),
@@ -178,3 +195,6 @@ func (vm *VM) arguments() []string {
 	}
 	return args
 }
+
+// Tap returns the name of the network device of this machine at the other end of Options.Queues.
+func (vm *VM) Tap() string { return fmt.Sprintf("ftl%d", os.Getpid()) }

@@ -34,6 +34,9 @@ type Options struct {
 	ATA bool
 	// Peripherals adds a USB controller with a tablet, and an HD Audio card.
 	Peripherals bool
+	// Queues makes two nodes of two CPUs, and adds a network device with four queues on node 1.
+	// Its other end is a tap device of this machine that has only a link-local address.
+	Queues bool
 	// Ready is the systemd unit that Boot waits for; "" means multi-user.target.
 	Ready string
 	// EveryTier boots the machine in make test too. Other machines belong to the slow matrix,
@@ -148,6 +151,9 @@ func (vm *VM) boot(within time.Duration) error {
 	}
 	if vm.monitor, err = newMonitor(conn); err != nil {
 		return err
+	}
+	if vm.o.Queues {
+		vm.command("ip", "link", "set", vm.Tap(), "up")
 	}
 	return vm.waitReady(end)
 }
