@@ -197,11 +197,12 @@ func TestFindingInputs(t *testing.T) {
 	}
 }
 
-// TestFixWords: words and commands of a fix have the wanted value and the item.
+// TestFixWords: words and commands of a fix have the wanted value and the item, words also the text
+// of inputs.
 func TestFixWords(t *testing.T) {
-	x := &Fix{Text: "other storage below {instance}", Command: "fettle bench disk {instance} {want}"}
-	r, err := x.fill(nil, &Finding{Instance: "/srv/my data", Want: 8.0})
-	if err != nil || r.Text != "other storage below '/srv/my data'" || r.Command != "fettle bench disk '/srv/my data' 8" {
+	x := &Fix{Text: "other storage below {instance}, not {type} ({size})", Command: "fettle bench disk {instance} {want}"}
+	r, err := x.fill(map[string]any{"type": "$(nfs)", "size": 1.0}, &Finding{Instance: "/srv/my data", Want: 8.0})
+	if err != nil || r.Text != "other storage below '/srv/my data', not $(nfs) ({size})" || r.Command != "fettle bench disk '/srv/my data' 8" {
 		t.Errorf("%+v %v", r, err)
 	}
 }

@@ -22,10 +22,14 @@ func (x *Fix) fill(env map[string]any, f *Finding) (*Repair, error) {
 	if x == nil {
 		return nil, nil
 	}
-	filled := func(text string) string {
-		return strings.NewReplacer("{want}", internaltext.Quote(Print(f.Want)), "{instance}", internaltext.Quote(f.Instance)).Replace(text)
+	words := []string{"{want}", internaltext.Quote(Print(f.Want)), "{instance}", internaltext.Quote(f.Instance)}
+	r := &Repair{Artefact: x.Artefact, Command: strings.NewReplacer(words...).Replace(x.Command)}
+	for name, value := range env {
+		if text, ok := value.(string); ok {
+			words = append(words, "{"+name+"}", text)
+		}
 	}
-	r := &Repair{Artefact: x.Artefact, Command: filled(x.Command), Text: filled(x.Text)}
+	r.Text = strings.NewReplacer(words...).Replace(x.Text)
 	for _, list := range []struct {
 		from []Want
 		to   *[]Entry

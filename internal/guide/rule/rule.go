@@ -133,8 +133,8 @@ type Variant struct {
 }
 
 // Fix makes a machine follow the rule: settings that fettle writes through its journal, entries of
-// another program's file, or words. In commands and words "{want}" stands for the wanted value and
-// "{instance}" for the item, quoted for sh.
+// another program's file, or words. In commands and words "{want}" stands for the wanted value,
+// "{instance}" for the item, quoted for sh; in words "{NAME}" stands for a text input of that name.
 type Fix struct {
 	Changes []Want `json:"changes,omitempty"`
 	// Artefact is the file of the entries: "custom-hiera.yaml", or "installer" for options

@@ -141,7 +141,7 @@ func TestUsage(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	files := map[string]string{
 		"sys/devices/system/node/node0/cpulist": "0-1\n", "sys/devices/system/node/node1/cpulist": "2-3\n",
-		"sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 33554432 kB\n", "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 16777216 kB\n",
+		"sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 33554432 kB\nNode 0 MemFree: 1048576 kB\n", "sys/devices/system/node/node1/meminfo": "Node 1 MemTotal: 16777216 kB\nNode 1 MemFree: 4194304 kB\n",
 		"proc/10/status":    "Name:\tpostgres\nVmRSS:\t 8388608 kB\nCpus_allowed_list:\t0-3\n",
 		"proc/10/numa_maps": "7f00 default anon=1000 N0=750 N1=250 kernelpagesize_kB=4\n7f10 default file=/x N0=0 N1=0\n",
 		"proc/11/status":    "Name:\tqemu\nVmRSS:\t 4194304 kB\nCpus_allowed_list:\t2-3\n",
@@ -156,6 +156,7 @@ func TestProcesses(t *testing.T) {
 	}
 	expect(t, s, map[string]any{
 		"processes.postgres[10].local_percent": 75.0, "processes.postgres[10].bound": false, "processes.postgres[10].node_bytes": 17179869184.0,
+		"processes.postgres[10].nodes": "0-1", "processes.java[13].nodes": unknown("the CPUs that the process may use"), "processes.java[13].room": "node 1 has 4 GiB free",
 		"processes.qemu[11].local_percent": 25.0, "processes.qemu[11].bound": true, "processes.qemu[11].resident_bytes": 4294967296.0,
 		"processes.java[13].local_percent": unknown("the CPUs that the process may use"), "processes.java[13].bound": unknown("the CPUs that the process may use"),
 	})

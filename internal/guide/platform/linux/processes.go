@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -24,11 +25,13 @@ var processes = platform.Source{
 		fact.Input{Name: "*.resident_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory on all nodes"},
 		fact.Input{Name: "*.local_percent", Type: fact.Number, Unit: "%", Doc: "share of the memory on the nodes of the CPUs that the process may use; for a process that may use all nodes, on the node with most of its memory"},
 		fact.Input{Name: "*.node_bytes", Type: fact.Number, Unit: "bytes", Doc: "memory of the smallest node"},
+		fact.Input{Name: "*.nodes", Type: fact.Text, Doc: "nodes with its memory, such as 0-3"},
+		fact.Input{Name: "*.room", Type: fact.Text, Doc: "the node with the most free memory, in words"},
 		fact.Input{Name: "*.bound", Type: fact.Truth, Doc: "whether the process may use only some of the nodes"},
 	),
 	Open: func(_ context.Context, s *platform.Subject) platform.Answers {
 		t := &platform.Known{}
-		nodes, smallest, why := numaNodes(s)
+		nodes, smallest, room, why := numaNodes(s)
 		if why != "" || len(nodes) < 2 {
 			t.Rest(why)
 			return t
@@ -39,7 +42,7 @@ var processes = platform.Source{
 			return t
 		}
 		for _, p := range big {
-			p.give(s.Host, t, nodes, smallest)
+			p.give(s.Host, t, nodes, smallest, room)
 		}
 		return t
 	},
@@ -52,13 +55,14 @@ const (
 	leastBig = 1 << 30 // bytes; smaller processes gain little
 )
 
-// numaNodes returns the CPUs per node and the memory of the smallest node that has memory, or the
-// reason why they are unknown.
-func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64, why string) {
+// numaNodes returns the CPUs per node, the memory of the smallest node that has memory, and the node
+// with the most free memory in words; or the reason why they are unknown.
+func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64, room, why string) {
 	names, unknown := s.Items("numa.node")
 	if unknown != "" {
-		return nil, 0, unknown
+		return nil, 0, "", unknown
 	}
+	room, most := "free memory unknown", 0.0
 	nodes = map[int]unit.CPUSet{}
 	for _, name := range names {
 		number, err := strconv.Atoi(strings.TrimPrefix(name, "node"))
@@ -71,8 +75,11 @@ func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64
 		if total, ok := s.Answer("numa.node." + name + ".total_bytes").Value.(float64); ok && total > 0 && (smallest == 0 || total < smallest) {
 			smallest = total
 		}
+		if free, ok := s.Answer("numa.node." + name + ".free_bytes").Value.(float64); ok && free > most {
+			room, most = fmt.Sprintf("node %d has %s free", number, unit.Size(free).Human()), free
+		}
 	}
-	return nodes, smallest, ""
+	return nodes, smallest, room, ""
 }
 
 type process struct {
@@ -120,7 +127,7 @@ func parseStatus(text string) map[string]string {
 }
 
 // give answers the inputs for the process, unless it has ended.
-func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64) {
+func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64, room string) {
 	item := fmt.Sprintf("%s[%s]", path.Base("/"+p.name), p.pid)
 	file := "/proc/" + p.pid + "/numa_maps"
 	text, why, ok := read(h, file)
@@ -131,20 +138,24 @@ func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet
 	in := "processes." + item + "."
 	t.Give(in+"resident_bytes", p.resident, "/proc/"+p.pid+"/status")
 	t.Give(in+"node_bytes", smallest, "numa.node")
+	t.Give(in+"room", room, "numa.node")
 	if !ok {
-		t.Put(why, in+"local_percent", in+"bound")
+		t.Put(why, in+"local_percent", in+"bound", in+"nodes")
 		return
 	}
 	status, _, _ := read(h, "/proc/"+p.pid+"/status")
 	allowed, err := unit.ParseCPUList(parseStatus(status)["Cpus_allowed_list"])
 	if err != nil || allowed.IsEmpty() {
 		why := fact.Answer{Unknown: "/proc/" + p.pid + "/status does not list the CPUs that the process may use"}
-		t.Put(why, in+"local_percent", in+"bound")
+		t.Put(why, in+"local_percent", in+"bound", in+"nodes")
 		return
 	}
-	share, bound := localShare(parseNumaMaps(text, int64(h.PageSize())), nodes, allowed)
+	memory := parseNumaMaps(text, int64(h.PageSize()))
+	share, bound := localShare(memory, nodes, allowed)
 	t.Give(in+"local_percent", share, file)
 	t.Give(in+"bound", bound, file)
+	maps.DeleteFunc(memory, func(_ int, bytes float64) bool { return bytes == 0 })
+	t.Give(in+"nodes", unit.CPUs(slices.Collect(maps.Keys(memory))...).String(), file)
 }
 
 // localShare returns the percentage of memory on nodes where the process may run.
