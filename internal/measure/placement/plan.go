@@ -94,7 +94,7 @@ func PlanAll(ctx context.Context, h *host.Host, self int, readFor time.Duration)
 	}
 	p := w.plan(func(cgroup string) int64 { return cgroupMemory(h, cgroup) })
 	if len(p.Moves) > 0 {
-		p.estimate(w.Rooms)
+		p.estimate(h.Clock, w.Rooms)
 		p.write(readDirectives(ctx, h, w.View))
 	}
 	p.Headline = p.summarize()

@@ -2,11 +2,11 @@ package placement
 
 import (
 	"fmt"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -19,7 +19,7 @@ const (
 
 // estimate measures how fast the kernel moves pages, and estimates the time of each move. Without
 // memory that is free on both nodes the rate is a guess.
-func (p *Plan) estimate(rooms []Room) {
+func (p *Plan) estimate(clock host.Clock, rooms []Room) {
 	free := map[int]int{}
 	for _, r := range rooms {
 		free[r.Node] = r.FreeMB
@@ -35,7 +35,7 @@ func (p *Plan) estimate(rooms []Room) {
 		if min(free[a], free[b]) < 8*probeBytes>>20 {
 			continue
 		}
-		rate, err := moveRate(a, b)
+		rate, err := moveRate(clock, a, b)
 		if err != nil {
 			p.Notes = append(p.Notes, fmt.Sprintf("moving pages from node %d to %d could not be measured: %v", a, b, err))
 		} else {
@@ -49,7 +49,7 @@ func (p *Plan) estimate(rooms []Room) {
 }
 
 // moveRate moves memory of this process between two nodes, and returns bytes per second.
-func moveRate(from, to int) (float64, error) {
+func moveRate(clock host.Clock, from, to int) (float64, error) {
 	memory, err := unix.Mmap(-1, 0, probeBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return 0, err
@@ -62,11 +62,11 @@ func moveRate(from, to int) (float64, error) {
 	for i := 0; i < len(memory); i += 4096 {
 		memory[i] = 1
 	}
-	start := time.Now()
+	start := clock.Now()
 	if err := bindMemory(memory, to, moveFlag); err != nil {
 		return 0, err
 	}
-	return probeBytes / time.Since(start).Seconds(), nil
+	return probeBytes / clock.Now().Sub(start).Seconds(), nil
 }
 
 // bindMemory binds memory to a node (mbind(2)).

@@ -225,7 +225,7 @@ func TestMoveRate(t *testing.T) {
 	for _, n := range Read(host.Live()).Nodes {
 		nodes = nodes.Union(unit.CPUs(n.Number))
 	}
-	if rate, err := moveRate(nodes.Numbers()[0], nodes.Max()); os.Geteuid() == 0 && (err != nil || rate <= 0) {
+	if rate, err := moveRate(host.Live().Clock, nodes.Numbers()[0], nodes.Max()); os.Geteuid() == 0 && (err != nil || rate <= 0) {
 		t.Errorf("%g, %v", rate, err)
 	}
 }
