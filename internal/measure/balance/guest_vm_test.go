@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	testkitvm "fettle.dev/fettle/internal/testkit/vm"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // four are the numbers of four processes of 350 MB that work, each interleaved over four nodes of
@@ -48,12 +49,16 @@ func (f *four) cpus(pid string) string {
 	return strings.TrimSpace(f.vm.Must("sed -n 's/Cpus_allowed_list:.//p' /proc/" + pid + "/task/*/status | sort -u"))
 }
 
-// local returns the share of the memory that is on the node of the CPUs, in percent. In the guest,
-// node N has CPU N.
+// local returns the share of the memory that is on the nodes of the CPUs, in percent: 0 while it
+// may use all of them. In the guest, node N has CPU N.
 func (f *four) local(pid string) float64 {
+	nodes, err := unit.ParseCPUList(f.cpus(pid))
+	if err != nil || nodes.Len() == 4 {
+		return 0
+	}
 	s, here := f.spread(pid), int64(0)
 	for n, bytes := range s {
-		if f.cpus(pid) == fmt.Sprint(n) {
+		if nodes.Has(n) {
 			here += bytes
 		}
 	}
@@ -73,6 +78,7 @@ func TestBalanceInGuest(t *testing.T) {
 	vm.Must("mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; cd /sys/kernel/debug/sched/numa_balancing && for f in scan_delay_ms scan_period_max_ms scan_period_min_ms; do echo 3600000 >$f; done; sysctl -w kernel.numa_balancing=1")
 
 	f := startFour(vm)
+	vm.Must("sync; echo 3 >/proc/sys/vm/drop_caches") // the programs that were put there, in active page cache
 	before := map[string]cpu.Spread{}
 	for _, pid := range f.pids {
 		before[pid] = f.spread(pid)
