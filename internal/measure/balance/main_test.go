@@ -105,7 +105,7 @@ func moveAndDie() {
 	if err != nil {
 		panic(err)
 	}
-	r, err := Plan(ctx, e.Host, state, Options{Processes: os.Args[3:4], Utilization: 85, Local: 90}, os.Getpid())
+	r, err := Plan(ctx, e.Host, state, Options{Processes: os.Args[3:4], Utilization: 120, Local: 90}, os.Getpid())
 	switch {
 	case err != nil:
 	case r.Nodes > 1:
