@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/fact/irq"
 	"fettle.dev/fettle/internal/fact/power"
@@ -55,6 +56,9 @@ that archive with --root.`,
 }
 
 func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
+	if err := o.writable(); err != nil {
+		return err
+	}
 	h, err := a.host()
 	if err != nil {
 		return err
@@ -98,20 +102,22 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 		err = a.undetermined()
 	}
 	headline := fact.Summarize(f)
+	if len(names) > 0 {
+		headline = some.Summarize(names)
+	}
 	f.Headline = &headline
-	switch {
-	case a.data():
+	if a.data() {
 		return a.result(some, err)
+	}
+	ui.PrintHeadline(a.screen, f.Headline)
+	fmt.Fprintln(a.screen.Out)
+	switch {
 	case o.brief:
 		fact.PrintBrief(a.screen, fact.Brief(f))
 	case len(names) > 0 || o.details:
 		fact.PrintSelection(a.screen, some)
-	default:
-		ui.PrintHeadline(a.screen, f.Headline)
-		if err != nil {
-			break
-		}
-		fmt.Fprintln(a.screen.Out, "\nto see more in a dozen lines, and every fact with its source:")
+	case err == nil:
+		fmt.Fprintln(a.screen.Out, "to see more in a dozen lines, and every fact with its source:")
 		ui.PrintCommand(a.screen, a.next("facts", "--brief"))
 		ui.PrintCommand(a.screen, a.next("facts", "--details"))
 	}
@@ -123,15 +129,22 @@ func (a *app) undetermined() error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("nothing could be determined: no machine found in %s", a.root), "--root needs a directory with /proc, /sys and /etc of a machine, or an archive made by fettle facts --archive")
 }
 
+// writable returns an error if the archive cannot be written.
+func (o factsOptions) writable() error {
+	switch st, err := os.Stat(o.archive); {
+	case o.archive == "":
+		return nil
+	case o.archive == "-":
+		return ui.Instead(ui.Usage, errors.New("--archive -: want a file name; standard output already carries the facts"), "", "--archive=machine.txt")
+	case err == nil && !st.Mode().IsRegular():
+		// Renaming would replace a device by a file.
+		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file or a new name", o.archive, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
+	}
+	return cliutil.Writable("--archive", o.archive)
+}
+
 // writeArchive writes an archive atomically.
 func writeArchive(path string, rec *host.Recording) error {
-	if path == "-" {
-		return ui.Instead(ui.Usage, errors.New("--archive -: want a file name; standard output already carries the facts"), "", "--archive=machine.txt")
-	}
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		// Renaming would replace a device by a file.
-		return ui.Instead(ui.Usage, fmt.Errorf("--archive %s is %s; want a regular file or a new name", path, host.DescribeType(st.Mode())), "", "--archive=machine.txt")
-	}
 	var text bytes.Buffer
 	if _, err := rec.WriteTo(&text); err != nil {
 		return err

@@ -96,6 +96,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if a.root != "" && o.write == "" {
 		return ui.Retry(ui.Usage, errReadOnlyRoot, "use --write DIR to write files for the copied machine", "--write=fettle-fix")
 	}
+	if err := cliutil.WritableDir("--write", o.write); err != nil {
+		return err
+	}
 	t, err := a.toFix(ctx)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ var headlineVerbs = []struct {
 	{"check --details", false},
 	{"check --all", false},
 	{"facts", true},
+	{"facts --brief", true},
+	{"facts --details", false},
+	{"facts memory disk", false},
 	{"recommend", true},
 	{"list", true},
 	{"list plugins", false},
@@ -44,6 +48,24 @@ var headlineVerbs = []struct {
 	{"power", true},
 	{"irq show", true},
 	{"irq advise", true},
+}
+
+// TestLogsOfACopy: the logs of a copy have the headline too.
+func TestLogsOfACopy(t *testing.T) {
+	root := t.TempDir()
+	text, err := os.ReadFile("../../internal/logformat/testdata/real/httpd-combined_TD.log")
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(root, "var/log/httpd"), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, "var/log/httpd/access_log"), text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if call := "logs --root " + root + " /var/log/httpd/access_log"; !program.Headline(t, call, strings.Fields(call), true) {
+		t.Error("no result")
+	}
 }
 
 // On every recorded machine the first lines are the headline that the JSON output has, with the

@@ -42,6 +42,9 @@ exact equivalent. --write DIR writes the profile below DIR, ready for fettle tun
 }
 
 func (a *app) importRHEL6(ctx context.Context, dir, write string) error {
+	if err := cliutil.WritableDir("--write", write); err != nil {
+		return err
+	}
 	h, err := a.host()
 	if err != nil {
 		return err

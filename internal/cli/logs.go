@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	asked, err := o.asked(time.Now())
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
+	}
+	if err := cmp.Or(mayReplace("--save", o.save, logs.PartBegins, partKind), cliutil.Writable("--since-last", o.sinceLast)); err != nil {
+		return err
 	}
 	h, err := a.logsHost()
 	if err != nil {

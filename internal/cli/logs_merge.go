@@ -34,7 +34,13 @@ must be grouped in the same way.`,
 	return c
 }
 
+// partKind describes the files of --save.
+const partKind = "part of fettle logs"
+
 func (a *app) logsMerge(o logsOptions, paths []string) error {
+	if err := mayReplace("--save", o.save, logs.PartBegins, partKind); err != nil {
+		return err
+	}
 	var all *logs.Result
 	for _, p := range paths {
 		part, err := loadPart(p)
@@ -66,7 +72,7 @@ func (o logsOptions) keep(r *logs.Result) error {
 	if err := r.Save(&text); err != nil {
 		return err
 	}
-	if err := replace(o.save, text.Bytes(), logs.PartBegins, "part of fettle logs"); err != nil {
+	if err := replace(o.save, text.Bytes(), logs.PartBegins, partKind); err != nil {
 		return fmt.Errorf("--save: %w", err)
 	}
 	return nil

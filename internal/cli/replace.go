@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -14,6 +15,27 @@ import (
 // replace writes a document atomically. It may replace an older one of the same kind, which
 // begins with begins. Other files are not overwritten: users easily name the evidence by mistake.
 func replace(name string, text, begins []byte, kind string) error {
+	switch special, err := replaceable(name, begins, kind); {
+	case err != nil:
+		return err
+	case special:
+		return os.WriteFile(name, text, 0o644)
+	}
+	return host.WriteFile(name, text, 0o644)
+}
+
+// mayReplace returns an error if the file of an option cannot be written or must not be replaced.
+func mayReplace(option, name string, begins []byte, kind string) error {
+	if err := cliutil.Writable(option, name); name == "" || err != nil {
+		return err
+	}
+	_, err := replaceable(name, begins, kind)
+	return err
+}
+
+// replaceable returns an error if a file must not be replaced. special reports whether it is a
+// device or a pipe.
+func replaceable(name string, begins []byte, kind string) (special bool, err error) {
 	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))
 		st, unknown := f.Stat()
@@ -21,12 +43,12 @@ func replace(name string, text, begins []byte, kind string) error {
 		f.Close()
 		switch {
 		case unknown != nil:
-			return unknown
+			return false, unknown
 		case !st.Mode().IsRegular():
-			return os.WriteFile(name, text, 0o644)
+			return true, nil
 		case st.Size() > 0 && !bytes.Equal(begin, begins):
-			return ui.Hinted(ui.Refused, fmt.Errorf("%s exists and is not a %s", name, kind), "name another file, or move this one: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
+			return false, ui.Hinted(ui.Refused, fmt.Errorf("%s exists and is not a %s", name, kind), "name another file, or move this one: mv "+internaltext.Quote(name)+" "+internaltext.Quote(name+".old"))
 		}
 	}
-	return host.WriteFile(name, text, 0o644)
+	return false, nil
 }

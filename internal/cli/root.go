@@ -84,7 +84,7 @@ func (sys system) run(ctx context.Context, version string, args []string, out, e
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
-	err := root.ExecuteContext(ctx)
+	err := cliutil.WrongFile(root.ExecuteContext(ctx), args)
 	if err != nil {
 		if f := formatOf(args); a.screen.Format == ui.Table && f != "" {
 			a.screen.Format = f // the arguments are invalid, so --output was not parsed

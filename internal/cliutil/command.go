@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +63,8 @@ func flagError(c *cobra.Command, err error) error {
 			err = fmt.Errorf("--%s %q: want %s", flag.Name, bad.GetValue(), formOf(flag.Value.Type(), cause))
 		} else if quoted := strconv.Quote(bad.GetValue()); strings.HasPrefix(cause.Error(), quoted) {
 			err = fmt.Errorf("--%s %w", flag.Name, cause)
+		} else if why, ok := strings.CutPrefix(cause.Error(), "size "+quoted+": "); ok {
+			err = fmt.Errorf("--%s %s: %s", flag.Name, quoted, why)
 		} else {
 			err = fmt.Errorf("--%s %s: %w", flag.Name, quoted, cause)
 		}
@@ -218,6 +222,25 @@ func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
 	return c
 }
 
+// WrongFile turns an error about a missing file that the call names into a usage error: not a
+// failure of the work, but of the call.
+func WrongFile(err error, args []string) error {
+	var at *fs.PathError
+	if ui.Code(err) != ui.Failed || !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &at) {
+		return err
+	}
+	same := func(name string) bool {
+		full, err := filepath.Abs(name)
+		return name == at.Path || err == nil && full == at.Path
+	}
+	for _, word := range args {
+		if _, value, _ := strings.Cut(word, "="); same(word) || same(value) {
+			return ui.Exit(ui.Usage, err)
+		}
+	}
+	return err
+}
+
 // Example returns the first example of a command that has all given flags, or else its first
 // example, on one line; "" if it has none.
 func Example(c *cobra.Command) string {
@@ -235,9 +258,9 @@ func Example(c *cobra.Command) string {
 	return first
 }
 
-// exampleWords returns the arguments at the start of a command's first example.
-func exampleWords(c *cobra.Command) (out []string) {
-	for _, w := range strings.Fields(strings.TrimPrefix(Example(c), c.CommandPath())) {
+// ExampleWords returns the arguments at the start of a command's first example.
+func ExampleWords(c *cobra.Command) (out []string) {
+	for _, w := range text.SplitCommand(strings.TrimPrefix(Example(c), c.CommandPath())) {
 		if strings.HasPrefix(w, "-") {
 			break
 		}
@@ -252,6 +275,9 @@ func seeHelp(c *cobra.Command, err error) error {
 
 // counted returns an error that names the missing or surplus arguments, which cobra only counts.
 func counted(c *cobra.Command, args []string, err error) error {
+	if n := len(args) - 1; n >= 0 && len(c.ValidArgs) > 0 && strings.HasPrefix(err.Error(), "invalid argument ") {
+		return unknownWord(args[n], c.ValidArgs)
+	}
 	none := strings.HasSuffix(err.Error(), fmt.Sprintf(" for %q", c.CommandPath())) // cobra.NoArgs
 	if !none && !strings.Contains(err.Error(), " arg(s)") {
 		return seeHelp(c, err)
@@ -270,7 +296,7 @@ func counted(c *cobra.Command, args []string, err error) error {
 			verb = "is"
 		}
 		err := fmt.Errorf("%s %s missing: want %s", strings.Join(missing, " and "), verb, want)
-		if example := exampleWords(c); len(example) >= len(required) {
+		if example := ExampleWords(c); len(example) >= len(required) {
 			return ui.Retry(ui.Usage, err, "", example[len(args):]...)
 		}
 		return seeHelp(c, err)
@@ -279,6 +305,11 @@ func counted(c *cobra.Command, args []string, err error) error {
 		return seeHelp(c, err)
 	}
 	return ui.WithoutWord(fmt.Errorf("unexpected argument %q; want %s", args[len(words)], want), args[len(words)])
+}
+
+// unknownWord returns an error for an argument that is not one of a few words.
+func unknownWord(word string, known []string) error {
+	return ui.OtherWord(fmt.Errorf("%q: want %s%s", word, list(known, "or"), text.Suggest(word, known)), word, cmp.Or(text.Nearest(word, known), known[0]))
 }
 
 // words returns the arguments in a usage line: FILE, [RUN], PROFILE...

@@ -2,8 +2,17 @@ package cliutil
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Out is standard output. It records a failed write, because tables and help texts ignore
@@ -28,4 +37,48 @@ func (w *Out) Write(b []byte) (int, error) {
 		w.Err = err
 	}
 	return n, err
+}
+
+// Writable returns a usage error if the file that an option names cannot be written. Verbs call
+// it before their work. An empty name means no file.
+func Writable(option, name string) error {
+	if name == "" {
+		return nil
+	}
+	at := filepath.Dir(name)
+	switch st, err := os.Stat(name); {
+	case err == nil && st.IsDir():
+		return ui.Exit(ui.Usage, fmt.Errorf("%s: %s is a directory; want a file", option, name))
+	case err == nil && !st.Mode().IsRegular(): // a device or a pipe, which is not replaced
+		at = name
+	}
+	return writable(option, at)
+}
+
+// WritableDir is Writable for a directory, which is created if it is missing.
+func WritableDir(option, name string) error {
+	if name == "" {
+		return nil
+	}
+	at := filepath.Clean(name)
+	for parent := filepath.Dir(at); parent != at; at, parent = parent, filepath.Dir(parent) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+	}
+	if st, err := os.Stat(at); err == nil && !st.IsDir() {
+		return ui.Exit(ui.Usage, fmt.Errorf("%s: %s is not a directory", option, at))
+	}
+	return writable(option, at)
+}
+
+func writable(option, at string) error {
+	err := unix.Access(at, unix.W_OK)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return ui.Hinted(ui.Usage, fmt.Errorf("%s: directory %s does not exist", option, at), "create it first: mkdir -p "+text.Quote(at))
+	}
+	return ui.Hinted(ui.Usage, fmt.Errorf("%s: %s: %w", option, at, err), "name another place")
 }

@@ -48,6 +48,22 @@ func Summarize(f *Facts) ui.Headline {
 	return h
 }
 
+// Summarize returns the headline of selected facts: their number, and how many are unknown.
+func (s *Selection) Summarize(names []string) (h ui.Headline) {
+	list, unknown := s.List(), 0
+	for _, it := range list {
+		if it.Unknown != "" {
+			unknown++
+		}
+	}
+	line := h.Count("facts", len(list), "fact")
+	if unknown > 0 {
+		line += ", " + h.Count("unknown", unknown, "") + " unknown"
+	}
+	h.Line("%s: %s", strings.Join(names, ", "), line)
+	return h
+}
+
 // headlineDisks counts the disks and their total size. It omits loop and RAM disks, and
 // devices that consist of other disks.
 func headlineDisks(h *ui.Headline, f *Facts) string {

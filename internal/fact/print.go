@@ -21,7 +21,7 @@ func PrintBrief(s *ui.Screen, lines []Line) {
 
 // PrintSelection prints facts as a table.
 func PrintSelection(s *ui.Screen, f *Selection) {
-	g := ui.Grid{Columns: []ui.Column{{Head: "fact"}, {Head: "value", Cut: true}, {Head: "from", Optional: true}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "fact"}, {Head: "from", Optional: true}, {Head: "value", Cut: true}}}
 	for _, it := range f.List() {
 		v := valueText(it.Value)
 		switch {
@@ -32,7 +32,7 @@ func PrintSelection(s *ui.Screen, f *Selection) {
 		case it.More != "":
 			v += ", and perhaps more: " + it.More
 		}
-		g.Rows = append(g.Rows, []string{it.Name, v, it.Source})
+		g.Rows = append(g.Rows, []string{it.Name, it.Source, v})
 	}
 	if len(g.Rows) > 0 {
 		g.Write(s)

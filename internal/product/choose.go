@@ -21,7 +21,7 @@ func Choose[T any](product, none, flag string, all []T, nameOf func(T) string, w
 	}
 	switch {
 	case len(all) == 0:
-		return one, errors.New(none)
+		return one, ui.Hinted(ui.Failed, errors.New(none), "start it, or run fettle on the machine where it runs")
 	case wanted == "":
 		return one, ui.Retry(ui.Usage, fmt.Errorf("several instances run; choose one with %s %s", flag, strings.Join(names, " or ")), "", flag+"="+names[0])
 	}

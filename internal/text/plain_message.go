@@ -23,8 +23,12 @@ var goMessages = sync.OnceValue(func() []struct {
 	for _, p := range [][2]string{
 		{`\b(?:open|openat|lstat|stat|fstatat|readlink|readlinkat|readdirent|read|write|mkdir|mkdirat|unlink|unlinkat|remove|chdir|chmod|chown|lchown|fork/exec|statfs) ([^\s:][^:\n]*): ` + reason, `$1: $2`},
 		{`\bexec: "([^"]+)": executable file not found in \$PATH`, `$1: not found in $$PATH`},
+		{`\bexec: "([^"]+)": `, `$1: `},
 		{`\bdial (?:tcp|udp|unix)[46]? (\S+): (?:connect: )?`, `$1: `},
-		{`\blookup (\S+): no such host`, `$1: no such host`},
+		{`\blookup (\S+)(?: on \S+)?: `, `$1: `},
+		{`\b(?:read|write) (?:tcp|udp|unix)[46]? \S+->\S+: (?:(?:read|write): )?`, ``},
+		{`\bparse ("(?:[^"\\]|\\.)*"): (?:first path segment in URL cannot contain colon|missing protocol scheme)`, `$1 is not a URL such as http://HOST:PORT`},
+		{`\bparse ("(?:[^"\\]|\\.)*"): `, `$1: `},
 		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): invalid syntax`, `$1 is not a number`},
 		{`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): value out of range`, `$1 is out of range`},
 		{`\bjson: cannot unmarshal (\w+)(?: \S+)? into Go (?:value|struct field (\S+)) of type \S+`, `unexpected $1 in the JSON`},

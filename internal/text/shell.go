@@ -45,3 +45,25 @@ func Quote(word string) string {
 	}
 	return `"$(printf -- '` + b.String() + `')"`
 }
+
+// SplitCommand splits a command line of fettle's examples into words. Only single quotes quote.
+func SplitCommand(line string) (words []string) {
+	word, quoted, begun := "", false, false
+	for _, r := range line {
+		switch {
+		case r == '\'':
+			quoted, begun = !quoted, true
+		case r == ' ' && !quoted:
+			if begun {
+				words = append(words, word)
+			}
+			word, begun = "", false
+		default:
+			word, begun = word+string(r), true
+		}
+	}
+	if begun {
+		words = append(words, word)
+	}
+	return words
+}

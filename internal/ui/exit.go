@@ -29,7 +29,7 @@ var ExitCodes = []struct {
 }{
 	{Done, "done"},
 	{Failed, "failed, or nothing could be determined"},
-	{Usage, "usage"},
+	{Usage, "usage: an argument is invalid, or names a file that does not exist"},
 	{GateNotMet, "requirement not met (verify, check --fail-on, prove --expect)"},
 	{Refused, "refused: unsafe or not allowed"},
 	{RolledBack, "failed, rolled back"},

@@ -266,6 +266,9 @@ func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string
 	if *p.Root != "" && gather == nil {
 		return ui.Without(errors.New("this sizing does not read a machine; leave out --root"), "--root")
 	}
+	if err := cliutil.WritableDir("--write", o.write); err != nil {
+		return err
+	}
 	f, err := figures()
 	if err != nil {
 		return err

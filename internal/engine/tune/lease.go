@@ -242,7 +242,7 @@ func (e *Engine) Confirm(ctx context.Context) ([]int, error) {
 		ids = append(ids, t.ID)
 	}
 	if len(ids) == 0 {
-		return nil, errors.New("no trial of fettle tune --try is in progress")
+		return nil, ui.Hinted(ui.Failed, errors.New("no trial of fettle tune --try is in progress"), "fettle status shows what is in force; fettle tune PROFILE --try 10m starts a trial")
 	}
 	return ids, nil
 }

@@ -38,7 +38,14 @@ func (m *Machine) Missing(ctx context.Context, s setting.Setting) error {
 	if s.Kind == "sysfs" {
 		name = s.Name
 	}
-	return ui.Exit(ui.Failed, errors.New(h.Name+" has no "+name+near))
+	hint := "fettle facts --details lists what fettle reads from it"
+	switch {
+	case near != "":
+		hint = ""
+	case h.Live && s.Kind == "sysctl":
+		hint = "sysctl -N -a lists all names"
+	}
+	return ui.Hinted(ui.Failed, errors.New(h.Name+" has no "+name+near), hint)
 }
 
 // asOption returns a hint that name is a plug-in's option, with the setting behind it on this

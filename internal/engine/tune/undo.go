@@ -263,7 +263,7 @@ func undoSet(s *journal.State, ids []int) ([]*journal.Tx, error) {
 		case t == nil && s.Ended(id):
 			return nil, fmt.Errorf("transaction %d %w, or was merged into a later one; see fettle history", id, ErrTakenBack)
 		case t == nil:
-			return nil, fmt.Errorf("transaction %d not found; fettle history lists all", id)
+			return nil, ui.Hinted(ui.Usage, fmt.Errorf("transaction %d not found", id), "fettle history lists all transactions")
 		case t.Kind == journal.Undo:
 			return nil, fmt.Errorf("transaction %d is itself an undo; apply the profile again instead", id)
 		case !t.IsLive():

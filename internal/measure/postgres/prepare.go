@@ -22,7 +22,7 @@ import (
 func FindServer(h *host.Host, name string) (*postgresql.Server, error) {
 	all, err := postgresql.Servers(h)
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL: %w", err)
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("PostgreSQL: %w", err), "start the server; pg_lsclusters or systemctl list-units 'postgresql*' shows the state of each")
 	}
 	return product.Choose("PostgreSQL", "PostgreSQL not found on this machine", "--server", all, func(s *postgresql.Server) string { return s.Name }, name)
 }

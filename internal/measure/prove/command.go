@@ -182,10 +182,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 		memory, err = peakOf(started, cmd)
 	}
 	if err != nil {
-		if last := talk.end(out); last != "" {
-			err = fmt.Errorf("%w: %s", err, last)
-		}
-		return m, err
+		return m, talk.explain(err, out)
 	}
 	v := Values{"time": took.Seconds(), "cpu-time": (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
 	if c.Memory {
@@ -276,6 +273,14 @@ func (l *limited) end(out limited) string {
 	return ""
 }
 
+// explain adds the last line of the output to an error of the command.
+func (l *limited) explain(err error, out limited) error {
+	if last := l.end(out); last != "" {
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return err
+}
+
 // Commands is a change by two of the administrator's commands. They do not use the journal; only
 // the second command can restore the machine.
 type Commands struct {
@@ -349,7 +354,7 @@ func Shell(ctx context.Context, command, dir string, env ...string) error {
 		text := make([]byte, 4096)
 		n, _ := said.ReadAt(text, max(0, size(said)-int64(len(text))))
 		last := limited{text: text[:n]}
-		return fmt.Errorf("%s: %w: %s", command, err, last.end(limited{}))
+		return fmt.Errorf("%s: %w", command, last.explain(err, limited{}))
 	}
 	return nil
 }

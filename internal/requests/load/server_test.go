@@ -240,7 +240,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	if _, err := prepared(t.Context(), t, perSecondFor(1, time.Second), engine.Common{}, "http://"+address+"/"); err == nil || !strings.Contains(err.Error(), "cannot connect to "+address+" (connection-refused)") {
+	if _, err := prepared(t.Context(), t, perSecondFor(1, time.Second), engine.Common{}, "http://"+address+"/"); err == nil || !strings.Contains(err.Error(), "cannot connect to "+address+": connection refused") {
 		t.Error(err)
 	}
 }

@@ -59,13 +59,8 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 	base := path
 	if c.HasSubCommands() {
 		// Use its example as the valid call.
-	} else if example := strings.Fields(strings.TrimPrefix(cliutil.Example(c), c.CommandPath())); !strings.Contains(cliutil.Example(c), "'") {
-		for _, w := range example {
-			if strings.HasPrefix(w, "-") {
-				break
-			}
-			base = append(slices.Clip(base), w)
-		}
+	} else {
+		base = append(slices.Clip(base), cliutil.ExampleWords(c)...)
 	}
 	p.refused(t, c, false, path...)
 	p.refused(t, c, false, append(slices.Clip(base), strings.Fields(strings.Repeat("surplus ", 9))...)...)

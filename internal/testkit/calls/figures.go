@@ -8,7 +8,7 @@ import (
 
 // exact matches what an output repeats with all its digits: quotations, settings and their values,
 // numbers of bugs and processes, options, and the names of processors.
-var exact = regexp.MustCompile(`"[^"]*"|\(says (?:[^()]|\([^)]*\))*\)|[\w-]+(?:[.:]+[\w-]+)+: [^ ,]+(?:, wanted \S+)?|\S+ ?(=|→) ?\S+( \d+)*|\b\d{4,5}, \d{5}\b|\b(BZ|Bug|solution|PID|port) \d+|@ [\d.]+GHz|(?:^|[ (])--?[a-zA-Z][\w-]*[ =]\S+`)
+var exact = regexp.MustCompile(`"[^"]*"|\(says (?:[^()]|\([^)]*\))*\)|[\w-]+(?:[.:]+[\w-]+)+: [^ ,]+(?:, wanted \S+)?|\S+ ?(=|→) ?\S+( \d+)*|\b\d{4,5}, \d{5}\b|\b(BZ|Bug|solution|PID|port|mtu) \d+|@ [\d.]+GHz|(?:^|[ (])--?[a-zA-Z][\w-]*[ =]\S+`)
 
 // settingRow matches a table row of a setting, whose values are as the kernel or a file has them.
 var settingRow = regexp.MustCompile(`^ *(fix +)?(/\S+|\w+[._/:]\S*|Limit[A-Z]\w+):?( {2,}| \d|$)|^ *fix  |^ +(fettle|sudo|kubectl|oc|satellite-installer|systemctl) `)

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -49,6 +50,9 @@ func (p Program) Headline(t *testing.T, call string, args []string, folded bool)
 		t.Errorf("%s: the output begins with %q, the headline is %q", call, pipe[:min(len(pipe), 200)], h.Lines)
 	}
 	checkFigures(t, call, h)
+	if line := padded.FindString(pipe); line != "" && !strings.HasPrefix(call, "rules show") { // which shows tables as they are
+		t.Errorf("%s: on a pipe a column before the last is padded to its longest cell: %q", call, line)
+	}
 	side, shown := root.Screen(t, 80)
 	p.Main("test", args, side, io.Discard)
 	terminal := shown()
@@ -79,6 +83,9 @@ func (p Program) headlineOf(t *testing.T, args []string) (h ui.Headline, ok bool
 	return doc.Headline, code != ui.Failed
 }
 
+// padded matches a line with a column that one long cell widens.
+var padded = regexp.MustCompile(`(?m)^.*\S {120,}\S.*$`)
+
 var number = regexp.MustCompile(`\d[\d,]*(\.\d+)?`)
 
 // checkFigures reports counts that are not in the lines of their headline.
@@ -92,7 +99,8 @@ func checkFigures(t *testing.T, call string, h ui.Headline) {
 		if strings.HasSuffix(name, "_bytes") || strings.HasSuffix(name, "_mib") || strings.HasSuffix(name, "_s") {
 			continue // printed in another unit
 		}
-		if want := strings.ReplaceAll(unit.Digits(v), ",", ""); !slices.Contains(printed, want) {
+		whole := strings.HasSuffix(name, "_percent") && slices.Contains(printed, fmt.Sprintf("%.0f", v))
+		if want := strings.ReplaceAll(unit.Digits(v), ",", ""); !whole && !slices.Contains(printed, want) {
 			t.Errorf("%s: %s is %s, the lines have %q", call, name, want, printed)
 		}
 	}

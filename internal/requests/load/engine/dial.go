@@ -12,7 +12,10 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"fettle.dev/fettle/internal/ui"
 )
 
 // Counts counts the connections of all dialers of a run.
@@ -137,6 +140,17 @@ func (d *Dialer) Reach(sockets []netip.AddrPort, timeout time.Duration) (Probe, 
 	return Probe{}, all
 }
 
+// unreachable returns the error for a server that cannot be reached, with its address once.
+func unreachable(to fmt.Stringer, err error) error {
+	var op *net.OpError
+	var errno syscall.Errno
+	what := fmt.Errorf("cannot connect to %s (%s): %w", to, Failed(err, true).Failure, err)
+	if errors.As(err, &op) && errors.As(op.Err, &errno) {
+		what = fmt.Errorf("cannot connect to %s: %w", to, errno)
+	}
+	return ui.Hinted(ui.Failed, what, "check the address, and that the server listens there")
+}
+
 // Probe connects once. So an invalid setup fails before the measurement.
 func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	p := Probe{Address: d.To.String()}
@@ -156,7 +170,7 @@ func (d *Dialer) Probe(timeout time.Duration) (Probe, error) {
 	again.Counts = &Counts{}
 	conn, err := again.Dial(time.Now().Add(timeout))
 	if err != nil {
-		return p, fmt.Errorf("cannot connect to %s (%s): %w", d.To, Failed(err, true).Failure, err)
+		return p, unreachable(d.To, err)
 	}
 	defer conn.Close()
 	if secured, ok := conn.(*tls.Conn); ok {

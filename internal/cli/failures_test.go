@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/testkit/calls"
+	"fettle.dev/fettle/internal/ui"
+)
+
+const noFile = "(takes no file"
+
+// missingFiles has for each verb the calls in which an argument or option names a missing file X,
+// separated by "|", or in parentheses why there is none. Missing files of --root are added.
+var missingFiles = map[string]string{
+	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench postgres": "(asks the server first",
+	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": noFile, "facts": "--archive X/new",
+	"fix": noFile, "history": noFile, "import rhel6": "X", "irq show": noFile, "list": noFile,
+	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",
+	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
+	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
+	"numa advise": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
+	"prove": "--plan X -- true", "recommend": noFile, "rules lint": "X.yaml", "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
+	"runs compare": "X X", "runs export": "X", "runs list": noFile, "runs prune": noFile, "runs show": "X",
+	"schedule add": noFile, "schedule import-cron": "X", "schedule list": noFile, "schedule next": noFile, "schedule remove": noFile,
+	"schema": noFile, "show": noFile, "size hugepages": noFile, "size httpd": "--log X", "size network": noFile, "size openshift": "--pods 10 --apps X",
+	"size postgresql": noFile, "size puppet": "--log X", "size router": "--log X", "size satellite": noFile, "status": noFile,
+	"tune": "--plan X", "undo": noFile, "verify": noFile, "version": noFile, "why": noFile,
+}
+
+// TestMissingFiles: each verb rejects a missing file with exit code 2, names it, and prints what
+// to do.
+func TestMissingFiles(t *testing.T) {
+	state, missing := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "missing")
+	words := strings.NewReplacer("LOG", "../../internal/logformat/testdata/real/httpd-combined.log", "X", missing)
+	left := map[string]bool{}
+	for verb := range missingFiles {
+		left[verb] = true
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		verb := strings.TrimPrefix(c.CommandPath(), "fettle ")
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" && (sub.Runnable() || sub.HasSubCommands()) {
+				walk(sub)
+			}
+		}
+		if c.HasAvailableSubCommands() && verb != "logs" && verb != "power" || verb == "fettle" {
+			return
+		}
+		named, listed := missingFiles[verb]
+		delete(left, verb)
+		if !listed {
+			t.Errorf("fettle %s is not in missingFiles", verb)
+		}
+		for _, call := range strings.Split(named, "|") {
+			if !listed || strings.HasPrefix(call, "(") {
+				break
+			}
+			args := append([]string{"--state-dir", state}, strings.Fields(verb+" "+words.Replace(call))...)
+			wantAdvice(t, args, ui.Usage, missing)
+		}
+		if call := headlineCalls[verb]; call != "" && !strings.HasPrefix(call, "(") && !strings.Contains(call, "--root") && !strings.HasPrefix(call, "size ") && !strings.Contains(call, "PART") {
+			wantAdvice(t, append([]string{"--state-dir", state, "--root", missing}, strings.Fields(words.Replace(call))...), ui.Usage, missing)
+		}
+	}
+	walk(Command("test"))
+	for verb := range left {
+		t.Errorf("missingFiles has %s, which is not a verb", verb)
+	}
+}
+
+// TestFailuresHaveAdvice: failures that have nothing to do with files print what to do too.
+func TestFailuresHaveAdvice(t *testing.T) {
+	for call, c := range map[string]struct {
+		code int
+		says string
+	}{
+		"schedule add":               {ui.Usage, "'Mon..Fri 08:00' throughput-performance"},
+		"schedule add daily":         {ui.Usage, "add daily throughput-performance"},
+		"list nosuch":                {ui.Usage, "profiles, plugins or plug-ins"},
+		"list plugin":                {ui.Usage, `did you mean "plugins"?`},
+		"why vm.nosuch":              {ui.Failed, "vm.nosuch"},
+		"why vm.swappines":           {ui.Failed, `did you mean "vm.swappiness"?`},
+		"confirm":                    {ui.Failed, "--try 10m"},
+		"undo 99":                    {ui.Usage, "fettle history"},
+		"runs show 99":               {ui.Usage, "fettle runs list"},
+		"size hugepages --size -1":   {ui.Usage, `--size "-1": must not be negative`},
+		"bench etcd --member nosuch": {ui.Failed, "etcd not found"},
+		"load http --rate 1/s --for 1s http://127.0.0.1:1/": {ui.Failed, "cannot connect to 127.0.0.1:1: connection refused\n"},
+		"load mqtt --hosts 2 127.0.0.1:1":                   {ui.Usage, `"127.0.0.1:1" is not a URL`},
+		"power record -- no-such-program":                   {ui.Usage, "no-such-program: not found in $PATH"},
+	} {
+		wantAdvice(t, append([]string{"--state-dir", filepath.Join(t.TempDir(), "state")}, strings.Fields(call)...), c.code, c.says)
+	}
+}
+
+// goWords match what errors of Go's libraries begin with.
+var goWords = regexp.MustCompile(`\b(exec|parse|lookup|dial|open|stat|lstat|strconv\.\w+): |\b(open|stat|lstat|lookup|dial tcp|parse) ["/\d]|exit status`)
+
+// quotation matches a quoted argument.
+var quotation = regexp.MustCompile(`"[^"]+"`)
+
+// wantAdvice makes a call that fails. The message has says, no words of Go and no argument twice;
+// the lines after it say what to do.
+func wantAdvice(t *testing.T, args []string, code int, says string) {
+	t.Helper()
+	var out, said bytes.Buffer
+	got := Main("test", args, &out, &said)
+	call := strings.Join(args, " ")
+	first, advice, _ := strings.Cut(said.String(), "\n")
+	if got != code || !strings.Contains(said.String(), says) {
+		t.Errorf("%s: exit code %d, want %d and %q: %s", call, got, code, says, &said)
+	}
+	if advice == "" && !strings.Contains(first, "did you mean") {
+		t.Errorf("%s: no word about what to do: %s", call, &said)
+	}
+	if goWords.MatchString(said.String()) {
+		t.Errorf("%s: words of Go: %s", call, &said)
+	}
+	seen := map[string]bool{}
+	for _, q := range quotation.FindAllString(first, -1) {
+		if seen[q] {
+			t.Errorf("%s: %s twice: %s", call, q, first)
+		}
+		seen[q] = true
+	}
+	for _, fault := range calls.Figures(said.String()) {
+		t.Errorf("%s: %s", call, fault)
+	}
+}
