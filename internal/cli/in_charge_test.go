@@ -69,7 +69,7 @@ func TestInCharge(t *testing.T) {
 				t.Errorf("%s: %q, record %+v, want %s", root, first, doc.Recorded, name)
 			}
 		}
-		if !strings.Contains(first, "in charge: ") || strings.Contains(strings.Join(doc.Headline.Lines, " "), "no profile active") {
+		if !strings.Contains(first, "in charge: ") || strings.Contains(strings.Join(doc.Headline.Lines, " "), "no profile of fettle active") {
 			t.Errorf("%s: %q", root, doc.Headline.Lines)
 		}
 	}

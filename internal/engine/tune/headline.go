@@ -196,13 +196,17 @@ func (u *Undone) Summarize() ui.Headline {
 func (st *Status) Summarize() ui.Headline {
 	var h ui.Headline
 	if len(st.Profiles) == 0 {
-		for _, line := range st.othersInCharge() {
+		others := st.othersInCharge()
+		for _, line := range others {
 			h.Line("%s", line)
 		}
-		if st.Copy {
+		switch {
+		case st.Copy:
 			h.Line("fettle: unknown (the copy does not contain fettle's journal)")
-		} else {
-			h.Line("no profile active")
+		case len(others) > 0:
+			h.Line("no profile of fettle active")
+		default:
+			h.Line("no profile of fettle active; fettle recommend names one that suits")
 		}
 	} else {
 		post := ""

@@ -10,21 +10,30 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintPlan prints the plan of bench disk.
+// PrintPlan prints the plan of bench disk, and the call that measures.
 func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
+	takes := ""
+	if d := plan.Takes(); d > 0 {
+		takes = ", about " + ui.Roughly(d.Seconds())
+	}
+	ui.PrintLine(s, "%s in %s, %s each%s; --dry-run: nothing is measured", text.Count(len(plan.Cells), "measurement"), text.CountPlural(uint64(len(places)), "directory", "directories"), text.Count(plan.Repeats, "time"), takes)
 	for _, p := range places {
 		role := ""
 		if p.Role != "" {
 			role = ", judged as a directory of " + string(p.Role)
 		}
-		fmt.Fprintf(s.Out, "%s: a file of %d MiB%s\n", ui.Printable(p.Directory), p.SizeBytes>>20, role)
+		ui.PrintLine(s, "%s: a file of %s, removed afterwards%s", ui.Printable(p.Directory), unit.Size(p.SizeBytes).Human(), role)
 	}
 	fmt.Fprintln(s.Out)
-	g := ui.Grid{Columns: ui.Columns("cell", "I/O", "block", "in flight", "cache", "unit", "repeats")}
+	g := ui.Grid{Columns: []ui.Column{{Head: "cell"}, {Head: "I/O"}, {Head: "block", Right: true}, {Head: "in flight", Right: true}, {Head: "cache"}, {Head: "unit"}}}
 	for _, c := range plan.Cells {
-		g.Rows = append(g.Rows, []string{c.Name, ioOf(c), bytesOf(c.BlockBytes), fmt.Sprint(c.Depth), string(c.Cache), c.Unit, fmt.Sprint(plan.Repeats)})
+		g.Rows = append(g.Rows, []string{c.Name, ioOf(c), bytesOf(c.BlockBytes), fmt.Sprint(c.Depth), string(c.Cache), c.Unit})
 	}
 	g.Write(s)
+	if s.Call != nil {
+		fmt.Fprintln(s.Out, "\nto measure:")
+		ui.PrintCommand(s, s.Call(ui.Remedy{Drop: []string{"--dry-run"}}))
+	}
 }
 
 func ioOf(c Cell) string {
@@ -41,7 +50,7 @@ func bytesOf(n int64) string {
 	case n%(1<<10) == 0:
 		return fmt.Sprintf("%d KiB", n>>10)
 	}
-	return fmt.Sprintf("%d B", n)
+	return text.Sprintf("%d B", n)
 }
 
 // Print prints the result of bench disk, the verdicts first. On a terminal without --wide it omits
