@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform/puppet"
 	"fettle.dev/fettle/internal/guide/platform/satellite"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/measure/measured"
+	"fettle.dev/fettle/internal/measure/disk"
 	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/text"
@@ -24,7 +24,7 @@ import (
 
 // Sources returns the sources of all rule inputs.
 func Sources() []platform.Source {
-	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), platform.ClusterSource(), measured.Source()})
+	all := slices.Concat(platform.Facts(), linux.Sources(), []platform.Source{satellite.Source(), puppet.Source(), puppet.FrontSource(), openshift.Source(), platform.ClusterSource(), disk.Source()})
 	for _, p := range components.All {
 		all = append(all, platform.Product(p))
 	}

@@ -1,5 +1,6 @@
 // Package disk measures storage with fio: several access patterns in a balanced order. It checks
-// that the disk itself was measured, and interprets the figures.
+// that the disk itself was measured, and interprets the figures. It also gives the newest benchmarks
+// to rules.
 package disk
 
 import (

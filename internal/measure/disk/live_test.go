@@ -349,7 +349,7 @@ func TestSweep(t *testing.T) {
 	if _, err := f.WriteString("data"); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := os.ReadFile(path(f)); err != nil || string(again) != "data" {
+	if again, err := os.ReadFile(procPath(f)); err != nil || string(again) != "data" {
 		t.Errorf("%q, %v", again, err)
 	}
 	if now, _ := os.ReadDir(dir); len(now) != len(left) {

@@ -55,7 +55,7 @@ type Bench struct {
 // Prepare fills the files that Open has created in a place. The first call also determines the fio
 // engine for several requests in flight.
 func (b *Bench) Prepare(ctx context.Context, p *Place) error {
-	j := Job{File: path(p.data), SizeBytes: p.SizeBytes, RW: "write", BlockBytes: 1 << 20, Engine: "psync", EndFsync: true, Direct: p.NoDirect == ""}
+	j := Job{File: procPath(p.data), SizeBytes: p.SizeBytes, RW: "write", BlockBytes: 1 << 20, Engine: "psync", EndFsync: true, Direct: p.NoDirect == ""}
 	if _, err := b.Engine.Run(ctx, j, nil); err != nil {
 		return fmt.Errorf("%s: cannot write the data: %w", p.Directory, err)
 	}
@@ -64,7 +64,7 @@ func (b *Bench) Prepare(ctx context.Context, p *Place) error {
 	}
 	var errs []error
 	for _, engine := range []string{"io_uring", "libaio"} {
-		j := Job{File: path(p.data), SizeBytes: LeastSize, RW: "randread", BlockBytes: 4 << 10, Engine: engine, Depth: 2, Runtime: 50 * time.Millisecond, Direct: p.NoDirect == ""}
+		j := Job{File: procPath(p.data), SizeBytes: LeastSize, RW: "randread", BlockBytes: 4 << 10, Engine: engine, Depth: 2, Runtime: 50 * time.Millisecond, Direct: p.NoDirect == ""}
 		_, err := b.Engine.Run(ctx, j, nil)
 		if err == nil {
 			b.Queue = engine
@@ -96,7 +96,7 @@ const coldWrite = 256 << 20
 // job returns fio's job for a visit.
 func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	j := Job{
-		File: path(p.data), SizeBytes: p.SizeBytes, RW: c.RW, ReadPercent: c.ReadPercent, BlockBytes: c.BlockBytes, Depth: c.Depth, Engine: "psync",
+		File: procPath(p.data), SizeBytes: p.SizeBytes, RW: c.RW, ReadPercent: c.ReadPercent, BlockBytes: c.BlockBytes, Depth: c.Depth, Engine: "psync",
 		Direct: c.Cache == Direct && p.NoDirect == "", EndFsync: c.Cache == Cold && c.writes(), Runtime: runtime, Seed: seed, EverySecond: runtime >= long,
 	}
 	if c.Depth > 1 {
@@ -106,7 +106,7 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	case c.Cache == Log:
 		// Whole blocks only: fio rounds a size up to a block, and would write beyond the file's
 		// allocated blocks.
-		j.File, j.SizeBytes, j.Fdatasync, j.Engine = path(p.log), logSize/c.BlockBytes*c.BlockBytes, true, "sync"
+		j.File, j.SizeBytes, j.Fdatasync, j.Engine = procPath(p.log), logSize/c.BlockBytes*c.BlockBytes, true, "sync"
 	case c.Cache == Warm:
 		j.SizeBytes, j.Warm = warmSize, true
 	case c.Once && b.Mode != Classic:

@@ -106,7 +106,7 @@ func (w *turns) them(ctx context.Context) (float64, error) {
 	// One file for both: of two files one may lie where the device, or the host that it is
 	// on, reads it sooner, and that is no difference of the jobs. An etcd of its own lays
 	// out its file anew.
-	where := "filename=" + path(w.place.data)
+	where := "filename=" + procPath(w.place.data)
 	if w.cell.Name == "etcd" {
 		where = "directory=" + w.hand
 	}

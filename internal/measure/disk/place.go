@@ -182,7 +182,7 @@ func (p *Place) room(f *os.File, size int64) error {
 
 // direct tests whether direct I/O is possible, and sets NoDirect.
 func (p *Place) direct() error {
-	fd, err := unix.Open(path(p.data), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(procPath(p.data), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EINVAL) {
 		p.NoDirect = "the file system (" + p.Storage.Type + ") refuses O_DIRECT"
 		return nil
@@ -201,8 +201,8 @@ func (p *Place) renew() error {
 	return p.room(p.log, logSize)
 }
 
-// path returns the path by which another process can open a file.
-func path(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
+// procPath returns the path by which another process can open a file.
+func procPath(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
 // Close closes the files, which deletes them.
 func (p *Place) Close() (err error) {

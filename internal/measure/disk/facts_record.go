@@ -1,4 +1,4 @@
-package measured
+package disk
 
 import (
 	"bytes"
@@ -15,19 +15,18 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/measure/disk"
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// oldest is the maximum age of a benchmark that counts.
-const oldest = 90 * 24 * time.Hour
+// maxAge is the maximum age of a benchmark that counts.
+const maxAge = 90 * 24 * time.Hour
 
 // record is the result of one test in one directory of a run.
 type record struct {
 	run    *evidence.Run
 	file   string
-	place  *disk.Place
-	result disk.Result
+	place  *Place
+	result Result
 }
 
 // text names the run and its age.
@@ -39,7 +38,7 @@ func (r *record) text(now time.Time) string {
 type benchmark struct {
 	run  *evidence.Run
 	file string
-	body disk.Evidence
+	body Evidence
 }
 
 // runs reads the disk benchmarks in the state directory, newest first. unread is the reason why
@@ -56,11 +55,11 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 		}
 		file := path.Join(dir, e.Name())
 		text, err := s.Host.Files.ReadFile(file)
-		if err != nil || !bytes.Contains(text[:min(len(text), 4096)], []byte(`"`+disk.Kind+`"`)) {
+		if err != nil || !bytes.Contains(text[:min(len(text), 4096)], []byte(`"`+Kind+`"`)) {
 			continue
 		}
 		b := benchmark{file: file}
-		if b.run, err = evidence.Read(text); err != nil || b.run.Kind != disk.Kind {
+		if b.run, err = evidence.Read(text); err != nil || b.run.Kind != Kind {
 			continue // damaged or changed
 		}
 		if json.Unmarshal(b.run.Body, &b.body) == nil {
@@ -73,7 +72,7 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 
 // newest returns the newest valid record of a test on a place's storage. If there is none, it
 // returns nil and the reason.
-func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*record, string) {
+func newest(s *platform.Subject, all []benchmark, p *dataStorage, cell string) (*record, string) {
 	if p.storage.Mount == "" {
 		return nil, "the storage of " + p.dir + " is unknown"
 	}
@@ -82,7 +81,7 @@ func newest(s *platform.Subject, all []benchmark, p *place, cell string) (*recor
 	for _, b := range all {
 		for i := range b.body.Places {
 			m := &b.body.Places[i]
-			j := slices.IndexFunc(m.Results, func(r disk.Result) bool { return r.Name == cell })
+			j := slices.IndexFunc(m.Results, func(r Result) bool { return r.Name == cell })
 			if j < 0 || !same(m.Storage, p.storage) {
 				continue
 			}
@@ -115,8 +114,8 @@ func (r *record) invalid(s *platform.Subject, now fact.Storage) string {
 		return "marked " + string(d.Kind) + ", " + d.Text
 	case age < 0:
 		return "dated in the future: one of the clocks was wrong"
-	case age > oldest:
-		return internaltext.Sprintf("older than %d days", int(oldest.Hours()/24))
+	case age > maxAge:
+		return internaltext.Sprintf("older than %d days", int(maxAge.Hours()/24))
 	}
 	kernel, ok := s.Facts().Lookup("kernel.release")
 	if is, _ := kernel.Value.(string); !ok || is == "" || is != r.run.Machine.Kernel {

@@ -1,7 +1,4 @@
-// Package measured provides facts from fettle's own benchmarks to rules. For each data directory
-// of a product it uses the newest benchmark of that storage in the state directory. The storage
-// rules of Satellite and etcd use it.
-package measured
+package disk
 
 import (
 	"cmp"
@@ -13,14 +10,15 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
-	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/text"
 )
 
 // set names the set of data directories, one per storage.
 const set = "measured.disk"
 
-// Source describes the facts of this package.
+// Source describes the facts that benchmarks give to rules. For each data directory of a product it
+// uses the newest benchmark of that storage in the state directory. The storage rules of Satellite
+// and etcd use it.
 func Source() platform.Source {
 	in := func(name string, t fact.Type, unit, doc string) fact.Input {
 		return fact.Input{Name: set + ".*." + name, Type: t, Unit: unit, Doc: doc}
@@ -41,8 +39,8 @@ func Source() platform.Source {
 	}
 }
 
-// place is a storage with data of products.
-type place struct {
+// dataStorage is a storage with data of products.
+type dataStorage struct {
 	dir      string // first of its directories
 	storage  fact.Storage
 	of       []string
@@ -85,17 +83,17 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 // figures lists the facts taken from a benchmark.
 var figures = []struct {
 	name, cell, command string
-	value               func(*disk.Result) float64
+	value               func(*Result) float64
 }{
-	{"stream_read", "stream-read", "fettle bench disk", func(r *disk.Result) float64 { return round(r.Value * 1e6 / (1 << 20)) }},
-	{"fdatasync_p99", "etcd", "fettle bench disk --role etcd", func(r *disk.Result) float64 { return round(r.Value) }},
+	{"stream_read", "stream-read", "fettle bench disk", func(r *Result) float64 { return round(r.Value * 1e6 / (1 << 20)) }},
+	{"fdatasync_p99", "etcd", "fettle bench disk --role etcd", func(r *Result) float64 { return round(r.Value) }},
 }
 
 // satelliteDirs are the directories that fettle bench disk --platform satellite measures.
 var satelliteDirs = []string{"/var/lib/pulp", "/var/lib/pgsql", "/var/opt/rh/rh-postgresql12/lib/pgsql", "/var/lib/qpidd", "/var/lib/candlepin"}
 
 // places returns, once each, the storages with data. why describes data that could not be read.
-func places(s *platform.Subject) (all []*place, why string) {
+func places(s *platform.Subject) (all []*dataStorage, why string) {
 	add := func(of, dir string, reported bool) {
 		st := fact.StorageOf(s.Host, dir)
 		for _, p := range all {
@@ -107,7 +105,7 @@ func places(s *platform.Subject) (all []*place, why string) {
 				return
 			}
 		}
-		all = append(all, &place{dir, st, []string{of}, reported})
+		all = append(all, &dataStorage{dir, st, []string{of}, reported})
 	}
 	satellite := s.Answer("satellite.version")
 	if satellite.Value != nil {

@@ -1,4 +1,4 @@
-package measured
+package disk
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
@@ -40,13 +39,13 @@ func satellite() platform.Source {
 }
 
 // measure stores a run of a directory as fettle bench disk does.
-func measure(t *testing.T, h *host.Host, dir string, ago time.Duration, read float64, alter func(*evidence.Run, *disk.Evidence)) {
+func measure(t *testing.T, h *host.Host, dir string, ago time.Duration, read float64, alter func(*evidence.Run, *Evidence)) {
 	t.Helper()
-	e := disk.Evidence{Schema: disk.Schema, Places: []disk.Measured{{
-		Place:   disk.Place{Directory: dir, Storage: fact.StorageOf(h, dir)},
-		Results: []disk.Result{{Cell: disk.Cell{Name: "stream-read", Unit: "MB/s"}, Value: read}},
+	e := Evidence{Schema: Schema, Places: []Measured{{
+		Place:   Place{Directory: dir, Storage: fact.StorageOf(h, dir)},
+		Results: []Result{{Cell: Cell{Name: "stream-read", Unit: "MB/s"}, Value: read}},
 	}}}
-	r := &evidence.Run{Kind: disk.Kind, Began: h.Clock.Now().Add(-ago), Machine: evidence.Fingerprint(h)}
+	r := &evidence.Run{Kind: Kind, Began: h.Clock.Now().Add(-ago), Machine: evidence.Fingerprint(h)}
 	if alter != nil {
 		alter(r, &e)
 	}
@@ -70,8 +69,8 @@ const day = 24 * time.Hour
 
 func TestNewestValid(t *testing.T) {
 	const pulp = "measured.disk./var/lib/pulp.stream_read"
-	doubt := func(_ *evidence.Run, e *disk.Evidence) {
-		e.Places[0].Results[0].Doubts = []disk.Doubt{{Kind: disk.Noisy, Text: "the repeats differ"}}
+	doubt := func(_ *evidence.Run, e *Evidence) {
+		e.Places[0].Results[0].Doubts = []Doubt{{Kind: Noisy, Text: "the repeats differ"}}
 	}
 	for name, c := range map[string]struct {
 		make func(*host.Host)
@@ -95,7 +94,7 @@ func TestNewestValid(t *testing.T) {
 		"of 90":     {func(h *host.Host) { measure(t, h, "/var/lib/pulp", 90*day-time.Hour, 150*1.048576, nil) }, 150, ""},
 		"of future": {func(h *host.Host) { measure(t, h, "/var/lib/pulp", -day, 150*1.048576, nil) }, 0, "clocks"},
 		"before another kernel": {func(h *host.Host) {
-			measure(t, h, "/var/lib/pulp", day, 150*1.048576, func(r *evidence.Run, _ *disk.Evidence) { r.Machine.Kernel = "5.14.0-0" })
+			measure(t, h, "/var/lib/pulp", day, 150*1.048576, func(r *evidence.Run, _ *Evidence) { r.Machine.Kernel = "5.14.0-0" })
 		}, 0, "made with kernel 5.14.0-0"},
 		"before another scheduler": {func(h *host.Host) {
 			measure(t, h, "/var/lib/pulp", day, 150*1.048576, nil)
@@ -110,7 +109,7 @@ func TestNewestValid(t *testing.T) {
 			machine.WriteFile(t, h.Name, "sys/block/sdb/size", "4000\n")
 		}, 0, "sdb had another size"},
 		"only another cell": {func(h *host.Host) {
-			measure(t, h, "/var/lib/pulp", day, 150*1.048576, func(_ *evidence.Run, e *disk.Evidence) { e.Places[0].Results[0].Name = "classic-read" })
+			measure(t, h, "/var/lib/pulp", day, 150*1.048576, func(_ *evidence.Run, e *Evidence) { e.Places[0].Results[0].Name = "classic-read" })
 		}, 0, "was not measured"},
 	} {
 		t.Run(name, func(t *testing.T) {
