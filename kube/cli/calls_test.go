@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/testkit/calls"
 )
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // a third of the time of these tests would be garbage collection
+	os.Exit(m.Run())
+}
 
 // TestRefusedCalls tests each call that a command rejects: no argument, too many, an unknown
 // option, and an invalid value of each option. The answer contains a valid call.
@@ -18,7 +25,7 @@ func TestHelp(t *testing.T) { program.Help(t, "../../docs") }
 
 var program = calls.Program{
 	Name: "kubectl fettle",
-	Tree: func([]string) *cobra.Command { return tree("test") },
+	Tree: func(args []string) *cobra.Command { return tree("test", args...) },
 	Main: Main,
 	Free: []string{
 		// kubectl's own, which client-go reads.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -94,21 +95,22 @@ func runUntil(ctx context.Context, version string, args []string, out, errw io.W
 	screen := ui.NewScreen(out, errw)
 	screen.Name, screen.Out = "kubectl fettle", &cliutil.Out{Writer: out}
 	a := &app{version: version, call: text.CommandLine(append([]string{"kubectl", "fettle"}, args...)), screen: screen}
-	screen.Call = cliutil.Calls("kubectl fettle", args, func([]string) *cobra.Command { return tree(version) })
-	root := a.rootCommand()
+	screen.Call = cliutil.Calls("kubectl fettle", args, func(args []string) *cobra.Command { return tree(version, args...) })
+	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
 	err := a.unreached(root.ExecuteContext(ctx))
 	return cliutil.Ended(a.screen, err)
 }
 
-// tree returns a command tree that is independent of the running one.
-func tree(version string) *cobra.Command {
-	return (&app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}).rootCommand()
+// tree returns the command tree of a call, which is independent of the running one.
+func tree(version string, args ...string) *cobra.Command {
+	return (&app{version: version, screen: ui.NewScreen(os.Stdout, os.Stderr)}).rootCommand(args...)
 }
 
-// rootCommand returns the command tree of the program.
-func (a *app) rootCommand() *cobra.Command {
+// rootCommand returns the command tree of the program. If the arguments start with a verb, the
+// tree has only that verb, as creating all would take most of the time of a refused call.
+func (a *app) rootCommand(args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-fettle",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fettle"},
@@ -129,11 +131,18 @@ see kubectl fettle help exit-codes.`,
 	a.kube.flags(root.PersistentFlags())
 	cliutil.Root(root, a.screen, &a.output)
 	root.SetOut(a.screen.Out)
-	for _, v := range verbs {
-		root.AddCommand(v.command(a))
+	named := slices.IndexFunc(verbs, func(v verb) bool { return len(args) > 0 && v.name == args[0] })
+	if named >= 0 {
+		root.CompletionOptions.DisableDefaultCmd = true
+		root.SetHelpCommand(&cobra.Command{Hidden: true})
+		root.AddCommand(verbs[named].command(a))
+	} else {
+		for _, v := range verbs {
+			root.AddCommand(v.command(a))
+		}
+		cliutil.Defaults(root)
+		cliutil.Complete(root, a.completions())
 	}
-	cliutil.Defaults(root)
-	cliutil.Complete(root, a.completions())
 	help := &cliutil.Help{Screen: a.screen, Start: "Start with kubectl fettle status. kubectl fettle VERB --help explains a verb."}
 	for _, v := range verbs {
 		help.Entries = append(help.Entries, cliutil.Entry{Name: v.name, Group: v.group, Rare: v.rare})
