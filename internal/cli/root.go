@@ -157,6 +157,7 @@ crash. Exit codes: fettle help exit-codes.`,
 	}
 	cliutil.Defaults(root)
 	cliutil.Complete(root, a.completions())
+	cliutil.Complete(root, size.Completions())
 	help.Install(root)
 	return cliutil.Words(root, guides, size.Guides)
 }

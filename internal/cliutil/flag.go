@@ -116,12 +116,16 @@ func ListOf(words ...string) cobra.CompletionFunc {
 
 // values prepares the flags of a command: it adds completion to flags with few values, and
 // makes counts accept 12k and 12,000. Commands without arguments complete none, not file names.
+//
+// The tree of a single verb, which never completes, gets no completion: cobra keeps each flag that
+// has one, and so the whole tree, until the program ends.
 func values(c *cobra.Command) {
+	completes := !c.Root().CompletionOptions.DisableDefaultCmd
 	if len(words(c.Use)) == 0 && c.Args != nil && c.ValidArgsFunction == nil && c.Args(c, []string{"x"}) != nil {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	prepare := func(f *pflag.Flag) {
-		if words := Choices(f); len(words) > 0 {
+		if words := Choices(f); completes && len(words) > 0 {
 			_ = c.RegisterFlagCompletionFunc(f.Name, Fixed(words...))
 		}
 		if t := f.Value.Type(); t == "int" || t == "uint64" || t == "int64" {

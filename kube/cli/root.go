@@ -142,6 +142,7 @@ see kubectl fettle help exit-codes.`,
 		}
 		cliutil.Defaults(root)
 		cliutil.Complete(root, a.completions())
+		cliutil.Complete(root, size.Completions())
 	}
 	help := &cliutil.Help{Screen: a.screen, Start: "Start with kubectl fettle status. kubectl fettle VERB --help explains a verb."}
 	for _, v := range verbs {

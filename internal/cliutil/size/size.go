@@ -189,14 +189,6 @@ files below a directory.`,
 			if in.IsBoolFlag() {
 				flag.NoOptDefVal = "true"
 			}
-			switch {
-			case len(in.Choices) > 0:
-				_ = c.RegisterFlagCompletionFunc(in.Name, cliutil.Fixed(in.Choices...))
-			case in.Name == "version" || in.Name == "product-version":
-				_ = c.RegisterFlagCompletionFunc(in.Name, Releases(s.name+"-releases"))
-			case in.Name == "format":
-				_ = c.RegisterFlagCompletionFunc(in.Name, cliutil.Fixed(logformat.Names()...))
-			}
 		}
 		f.StringVar(&o.write, "write", "", "write the files below this directory; created if missing")
 		f.BoolVar(&o.force, "force", false, "with --write: also overwrite files that fettle did not write")
@@ -206,6 +198,26 @@ files below a directory.`,
 		parent.AddCommand(c)
 	}
 	return parent
+}
+
+// Completions returns the completions of the inputs, for cliutil.Complete.
+func Completions() map[string]cobra.CompletionFunc {
+	all := map[string]cobra.CompletionFunc{}
+	for _, s := range sizes {
+		for _, in := range s.wish().Inputs() {
+			flag := "size " + s.name + " --" + in.Name
+			switch {
+			case in.File:
+			case len(in.Choices) > 0:
+				all[flag] = cliutil.Fixed(in.Choices...)
+			case in.Name == "version" || in.Name == "product-version":
+				all[flag] = Releases(s.name + "-releases")
+			case in.Name == "format":
+				all[flag] = cliutil.Fixed(logformat.Names()...)
+			}
+		}
+	}
+	return all
 }
 
 // sizeInputs returns the names of the inputs that are a size in bytes.
