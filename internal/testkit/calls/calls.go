@@ -56,6 +56,13 @@ func (p Program) command(t *testing.T, c *cobra.Command) {
 		return // its options are those of another program
 	}
 	path := strings.Fields(strings.TrimPrefix(c.CommandPath(), p.Name))
+	if own, _, err := p.Tree(path).Find(path); err == nil && c.HasParent() {
+		own.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if _, completes := own.GetFlagCompletionFunc(f.Name); completes {
+				t.Errorf("%s --%s: cobra keeps the command of a flag that completes: register it in the full tree only", c.CommandPath(), f.Name)
+			}
+		})
+	}
 	base := path
 	if c.HasSubCommands() {
 		// Use its example as the valid call.
