@@ -194,9 +194,9 @@ func TestBenchDiskOfSatellite(t *testing.T) {
 	}
 	for set, want := range map[string][]string{
 		"true":                               {"no data directory of Satellite found on this machine"},
-		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, judged as a directory of satellite"},
+		"mkdir /var/lib/pulp /var/lib/pgsql": {"/var/lib/pgsql is on the same file system as /var/lib/pulp: measured once", "/var/lib/pulp: a file of 960 MiB, removed afterwards, judged as a directory of satellite"},
 		"mkdir /var/lib/pulp /var/lib/pgsql /var/lib/candlepin && mount -t tmpfs -o size=4g tmpfs /var/lib/pgsql": {
-			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, judged as a directory of pulp\n/var/lib/pgsql: a file of 960 MiB, judged as a directory of postgresql\n"},
+			"/var/lib/candlepin is on the same file system as /var/lib/pulp", "/var/lib/pulp: a file of 960 MiB, removed afterwards, judged as a directory of pulp\n/var/lib/pgsql: a file of 960 MiB, removed afterwards, judged as a directory of postgresql\n"},
 		"mkdir /var/lib/pulp && mount -t tmpfs -o ro tmpfs /var/lib/pulp": {"/var/lib/pulp: read-only file system"},
 	} {
 		out := satellite(set)

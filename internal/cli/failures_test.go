@@ -20,11 +20,11 @@ const noFile = "(takes no file"
 var missingFiles = map[string]string{
 	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench postgres": "(asks the server first",
 	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": noFile, "facts": "--archive X/new",
-	"fix": noFile, "history": noFile, "import rhel6": "X", "irq show": noFile, "list": noFile,
+	"fix": noFile, "history": noFile, "import rhel6": "X", "irq advise": noFile, "irq show": noFile, "list": noFile,
 	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",
 	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
 	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
-	"numa advise": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
+	"numa advise": noFile, "numa balance": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
 	"prove": "--plan X -- true", "recommend": noFile, "rules lint": "X.yaml", "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
 	"runs compare": "X X", "runs export": "X", "runs list": noFile, "runs prune": noFile, "runs show": "X",
 	"schedule add": noFile, "schedule import-cron": "X", "schedule list": noFile, "schedule next": noFile, "schedule remove": noFile,
