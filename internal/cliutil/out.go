@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -45,12 +45,16 @@ func Writable(option, name string) error {
 	if name == "" {
 		return nil
 	}
-	at := filepath.Dir(name)
-	switch st, err := os.Stat(name); {
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	at := filepath.Dir(full)
+	switch st, err := host.Live().Files.Stat(full); {
 	case err == nil && st.IsDir():
 		return ui.Exit(ui.Usage, fmt.Errorf("%s: %s is a directory; want a file", option, name))
 	case err == nil && !st.Mode().IsRegular(): // a device or a pipe, which is not replaced
-		at = name
+		at = full
 	}
 	return writable(option, at)
 }
@@ -60,13 +64,17 @@ func WritableDir(option, name string) error {
 	if name == "" {
 		return nil
 	}
-	at := filepath.Clean(name)
+	at, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	files := host.Live().Files
 	for parent := filepath.Dir(at); parent != at; at, parent = parent, filepath.Dir(parent) {
-		if _, err := os.Stat(at); err == nil {
+		if _, err := files.Stat(at); err == nil {
 			break
 		}
 	}
-	if st, err := os.Stat(at); err == nil && !st.IsDir() {
+	if st, err := files.Stat(at); err == nil && !st.IsDir() {
 		return ui.Exit(ui.Usage, fmt.Errorf("%s: %s is not a directory", option, at))
 	}
 	return writable(option, at)
