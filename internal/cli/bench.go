@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/ui"
@@ -73,9 +74,11 @@ func cutShort(ctx context.Context, err error, left string, kept *evidence.Run) e
 	return err
 }
 
-// keeper returns the Keeper that records the results of a benchmark.
+// keeper returns the Keeper that records the results of a benchmark, and its energy.
 func (a *app) keeper(m *tune.Machine, kind string) *evidence.Keeper {
-	return evidence.NewKeeper(experiment.Store(m), a.by(), m.Host, kind)
+	k := evidence.NewKeeper(experiment.Store(m), a.by(), m.Host, kind)
+	k.Energy = power.StartRun(m.Host)
+	return k
 }
 
 // by returns the command, the user and the version, for the record of a measurement.

@@ -24,6 +24,9 @@ type Keeper struct {
 	Host       *host.Host
 	Run        *Run
 	inProgress *RunInProgress // nil until a part is finished
+	// Energy returns the energy of the run, which ends, in joules, or nil if it is unknown. It may
+	// be nil.
+	Energy func() *float64
 }
 
 // NothingYet is the body of a benchmark before the first part is finished.
@@ -68,6 +71,9 @@ func (k *Keeper) Record(verdict string, body any) (err error) {
 		return err
 	}
 	k.Sign(r, k.Host)
+	if k.Energy != nil {
+		r.EnergyJ = k.Energy()
+	}
 	r.Verdict, r.Ended = verdict, k.Host.Clock.Now().UTC()
 	if k.inProgress == nil {
 		err = k.Put(r)

@@ -29,6 +29,9 @@ type Run struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended,omitzero"`
 	Machine Machine   `json:"machine"`
+	// EnergyJ is the energy of the machine's processor packages and their memory from Began to
+	// Ended, or nil if RAPL did not measure it. It includes other processes.
+	EnergyJ *float64 `json:"energy_j,omitempty"`
 	// Verdict is the result as one line of text.
 	Verdict string `json:"verdict"`
 	// Body is the result of this kind of measurement, in its own schema.

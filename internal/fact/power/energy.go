@@ -138,27 +138,53 @@ func (e *Energy) Poll() {
 // During returns the energy in joules of the packages and their memory while work ran, and its
 // error. It is 0 if RAPL did not count, as in a very short time.
 func (e *Energy) During(work func() error) (joules float64, err error) {
+	stop := e.start()
+	err = work()
+	return stop(), err
+}
+
+// StartRun begins to count the energy of a run. The function that it returns ends that, and returns
+// the energy in joules of the packages and their memory, or nil if RAPL did not measure it: the
+// counters of virtual machines may not move.
+func StartRun(h *host.Host) (end func() *float64) {
+	e := OpenEnergy(h)
+	if e.why != "" {
+		return func() *float64 { return nil }
+	}
+	stop := e.start()
+	return func() *float64 {
+		if joules := stop(); joules > 0 && e.why == "" {
+			return &joules
+		}
+		return nil
+	}
+}
+
+// start begins to count. The function that it returns ends that, and returns the energy in joules
+// of the packages and their memory.
+func (e *Energy) start() (stop func() float64) {
 	e.Poll()
 	before := e.joules()
-	stop, stopped := make(chan struct{}), make(chan struct{})
+	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(stopped)
+		defer close(ended)
 		tick := time.NewTicker(pollEnergy)
 		defer tick.Stop()
 		for {
 			select {
-			case <-stop:
+			case <-end:
 				return
 			case <-tick.C:
 				e.Poll()
 			}
 		}
 	}()
-	err = work()
-	close(stop)
-	<-stopped
-	e.Poll()
-	return e.joules() - before, err
+	return func() float64 {
+		close(end)
+		<-ended
+		e.Poll()
+		return e.joules() - before
+	}
 }
 
 // joules returns the energy of the packages and their memory since OpenEnergy, as of the last

@@ -69,6 +69,9 @@ func Show(s *ui.Screen, r *evidence.Run, of Result) error {
 		return proofPage(s.Page, r)
 	case s.Page == nil:
 		of.Print(s, r)
+		if r.EnergyJ != nil {
+			ui.PrintLine(s, "energy: %s J of all processors and their memory", unit.Digits(*r.EnergyJ))
+		}
 		return nil
 	}
 	if s.Page.Title == "" {
@@ -199,6 +202,9 @@ func machine(p *page.Page, r *evidence.Run) {
 		took = "took " + r.Ended.Sub(r.Began).Round(time.Second).String()
 	}
 	row("began", when(r), took)
+	if r.EnergyJ != nil {
+		row("energy", unit.Digits(*r.EnergyJ)+" J of all processors and their memory")
+	}
 	id := "not ended yet"
 	if r.ID != "" {
 		id = r.ID + " (the beginning of its SHA-256)"
