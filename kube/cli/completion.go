@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	hostaudit "fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/cliutil/size"
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/kube/machine"
+	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -55,7 +57,11 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"load mirror":                  namespaces,
 		"load plan --ignore":           cliutil.ListOf(ignorable...),
 		"load run --ignore":            cliutil.ListOf(ignorable...),
-		" --context":                   a.completeContexts,
+		" --context":                   a.completeOf(func(c *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(c.Contexts)) }),
+		" --cluster":                   a.completeOf(func(c *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(c.Clusters)) }),
+		" --user":                      a.completeOf(func(c *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(c.AuthInfos)) }),
+		"agent --daemonset":            a.completeNames(func() string { return "/apis/apps/v1/daemonsets" }),
+		"pod explain --only":           completePods,
 		" --namespace":                 namespaces,
 		"operator --machine-namespace": namespaces,
 		"pod record --node":            a.completeNames(nodes),
@@ -110,13 +116,30 @@ func (a *app) completeNames(path func() string) cobra.CompletionFunc {
 	}
 }
 
-// completeContexts completes the contexts of the kubeconfig.
-func (a *app) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	config, err := a.kube.clientConfig().RawConfig()
-	if err != nil {
+// completeOf completes names of the kubeconfig.
+func (a *app) completeOf(names func(*clientcmdapi.Config) []string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		config, err := a.kube.clientConfig().RawConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return slices.Sorted(slices.Values(names(&config))), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completePods completes the pods of the manifest that is the first argument.
+func completePods(_ *cobra.Command, given []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(given) == 0 || given[0] == "-" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+	if data, err := readNamed(given[0], maxManifest); err == nil {
+		if f, err := podfile.Read(given[0], data); err == nil {
+			for i := range f.Pods {
+				names = append(names, f.Pods[i].Pod.Kind+"/"+f.Pods[i].Pod.Name)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeRules completes the IDs of the rules, each followed by after.

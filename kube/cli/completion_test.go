@@ -3,8 +3,12 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
@@ -13,6 +17,7 @@ import (
 // objects by the cluster. Without a cluster there is no suggestion, and no error text.
 func TestCompletion(t *testing.T) {
 	kubeconfig := api(t, map[string]string{
+		"/apis/apps/v1/daemonsets":          `{"items":[{"metadata":{"name":"fettle-agent"}}]}`,
 		"/api/v1/nodes":                     `{"items":[{"metadata":{"name":"worker-1"}},{"metadata":{"name":"worker-2"}}]}`,
 		"/api/v1/namespaces":                `{"items":[{"metadata":{"name":"shop"}}]}`,
 		"/api/v1/namespaces/default/pods":   `{"items":[{"metadata":{"name":"web-0"}}]}`,
@@ -28,6 +33,9 @@ func TestCompletion(t *testing.T) {
 		"status worker-1 ":        "worker-2",
 		"agent --node ":           "worker-1 worker-2",
 		"status --namespace ":     "shop",
+		"status --cluster ":       "a",
+		"status --context ":       "a",
+		"agent --daemonset ":      "fettle-agent",
 		"pod verify ":             "web-0",
 		"health ":                 "workers",
 		"scale plan ":             "workers-a",
@@ -62,6 +70,17 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: completed %q, want %q", call, got, want)
 		}
 	}
+	pods := manifest(t, nextPod+"\n---\n"+largePod)
+	if _, out, _ := run(t, "__complete", "pod", "explain", pods, "--only", ""); !strings.Contains(out, "Pod/large\n") || !strings.HasSuffix(strings.TrimSpace(out), ":4") {
+		t.Errorf("--only: %q", out)
+	}
+	users := filepath.Join(state, "users")
+	if err := os.WriteFile(users, []byte("{users: [{name: jane, user: {}}, {name: admin, user: {}}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := run(t, "__complete", "status", "--kubeconfig", users, "--user", ""); out != "admin\njane\n:4\n" {
+		t.Errorf("--user: %q", out)
+	}
 	gone := filepath.Join(state, "gone")
 	if _, out, said := run(t, "__complete", "status", "--kubeconfig", gone, ""); strings.TrimSpace(out) != ":4" || strings.Contains(said, gone) {
 		t.Errorf("without a cluster: printed %q, said %q", out, said)
@@ -69,6 +88,31 @@ func TestCompletion(t *testing.T) {
 	if _, err := os.Stat(gone); err == nil {
 		t.Error("completion made a file")
 	}
+}
+
+// amounts are flags with numbers and units, and names that the user makes up.
+var amounts = []string{
+	"base-domain", "certname", "cluster-name", "defragment-size", "etcd-metrics", "etcd-quota", "margin", "max-unhealthy", "rate", "service", "slo", "storage-class",
+}
+
+// TestCompletionIsComplete: each flag with a text completes it, unless it has no finite set of
+// values.
+func TestCompletionIsComplete(t *testing.T) {
+	root := tree("test")
+	check := func(c *cobra.Command, f *pflag.Flag) {
+		texts := slices.Contains([]string{"string", "text", "list", "stringArray", "stringSlice"}, f.Value.Type())
+		if _, ok := c.GetFlagCompletionFunc(f.Name); texts && !ok && !slices.Contains(append(amounts, program.Free...), f.Name) {
+			t.Errorf("%s --%s: its values are not completed", c.CommandPath(), f.Name)
+		}
+	}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { check(c, f) })
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
 }
 
 const machinePath = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api/"
