@@ -24,11 +24,12 @@ func TestPlainMessage(t *testing.T) {
 		return err
 	}
 	failed := func(_ any, err error) error { return err }
+	badURL := func(u string) error { return failed(url.Parse(u)) }
 	leaks := regexp.MustCompile(`\b(open|stat|lstat|readlink|mkdir|remove|dial|exec|lookup|parse|strconv|json|time|parsing|Go) ?[.:"/]|Operator\(|EOF|Go value|token|invalid character|beginning of|magic`)
 	for _, err := range []error{
 		failed(os.Open(missing)), failed(os.Stat(missing)), failed(os.Lstat(missing)), failed(os.ReadDir(missing)), failed(os.Readlink(dir)), failed(os.ReadFile(dir)),
 		os.Mkdir(dir, 0o700), os.Remove(missing), dialed("tcp", "127.0.0.1:1"), dialed("unix", missing),
-		failed(exec.LookPath("no-such-program")), failed(exec.LookPath(missing)), exec.Command(missing).Run(), failed(url.Parse(dir[:0] + "127.0.0.1:1")), failed(url.Parse("http://a:b")),
+		failed(exec.LookPath("no-such-program")), failed(exec.LookPath(missing)), exec.Command(missing).Run(), badURL("127.0.0.1:1"), badURL("http://a:b"),
 		&net.DNSError{Err: "no such host", Name: "a"}, &net.DNSError{Err: "server misbehaving", Name: "a", Server: "192.0.2.1:53"},
 		&net.DNSError{Err: "read udp 127.0.0.1:40000->127.0.0.1:53: read: connection refused", Name: "a", Server: "127.0.0.1:53"}, failed(strconv.Atoi("x")), failed(strconv.ParseUint("99999999999999999999", 10, 64)), failed(strconv.ParseFloat("", 64)),
 		json.Unmarshal([]byte(`{"A":"x"}`), &wrong), json.Unmarshal([]byte(`3`), &wrong), json.Unmarshal([]byte(`{"A":`), &wrong),
