@@ -130,14 +130,14 @@ func TestTexts(t *testing.T) {
 			"/etc/systemd/system/db.service.d/60-numa.conf|[Service]|CPUAffinity=2-3|systemctl daemon-reload && systemctl restart db.service|NUMAPolicy=, NUMAMask=: systemd 239; they need 243|AllowedCPUs=, AllowedMemoryNodes=: systemd 239; they need 244"},
 		{"a guest", all, Identity{Guest: "web", vcpus: 2, Cgroup: `/machine.slice/machine-qemu\x2d1\x2dweb.scope`}, "libvirt",
 			"virsh edit web|<vcpu placement='static' cpuset='2-3'>2</vcpu>|<numatune>|  <memory mode='strict' nodeset='1'/>|</numatune>|virsh shutdown web && virsh start web"},
-		{"QEMU without libvirt", all, Identity{Guest: "web", PID: 7, Cgroup: "/user.slice"}, "process", "|taskset -a -c -p 2-3 7 && migratepages 7 0,2 1"},
+		{"QEMU without libvirt", all, Identity{Guest: "web", PID: 7, Cgroup: "/user.slice"}, "process", "|fettle numa balance -p 7"},
 		{"Docker", all, Identity{Container: "0123456789ab", Unit: "docker-0123456789ab.scope", Cgroup: "/system.slice/docker-0123456789ab.scope"}, "container", "|docker update --cpuset-cpus 2-3 --cpuset-mems 1 0123456789ab"},
 		{"Podman", all, Identity{Container: "0123456789ab", Cgroup: "/machine.slice/libpod-0123456789ab.scope"}, "container", "|podman update --cpuset-cpus 2-3 --cpuset-mems 1 0123456789ab"},
 		{"a pod", all, Identity{Pod: "aaaa", Container: "0123456789ab", Cgroup: pod}, "kubelet",
 			"KubeletConfiguration|cpuManagerPolicy: static|topologyManagerPolicy: single-numa-node|memoryManagerPolicy: Static|reservedMemory:|- numaNode: 0|  limits: {memory: 612Mi}|"},
 		{"a pod, reservation unknown", directives{}, Identity{Pod: "aaaa", Cgroup: pod}, "kubelet",
 			"KubeletConfiguration|cpuManagerPolicy: static|topologyManagerPolicy: single-numa-node||memoryManagerPolicy, reservedMemory: what the kubelet reserves is unknown (kubeReserved, systemReserved, evictionHard), and reservedMemory must be the sum"},
-		{"a user's unit", all, Identity{Unit: "x.service", PID: 7, Cgroup: "/user.slice/user@0.service/x.service"}, "process", "|taskset -a -c -p 2-3 7 && migratepages 7 0,2 1"},
+		{"a user's unit", all, Identity{Unit: "x.service", PID: 7, Cgroup: "/user.slice/user@0.service/x.service"}, "process", "|fettle numa balance -p 7"},
 	} {
 		p := Plan{Moves: []Move{{Identity: c.change, From: "0-2", Nodes: "1", TargetCPUs: "2-3", MoveBytes: 1}}}
 		p.write(c.d)

@@ -15,7 +15,6 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/kubelet"
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/internal/unit"
 )
 
 // Text is what to copy to place a process.
@@ -89,7 +88,7 @@ func (p *Plan) write(d directives) {
 		case m.serviceUnit() != "":
 			m.Text = d.systemdDropIn(m)
 		default:
-			m.Text = commands(m)
+			m.Text = numaBalance(m)
 		}
 		if m.Text.Omitted == nil {
 			m.Text.Omitted = []string{}
@@ -146,15 +145,9 @@ func container(m *Move, engine string) Text {
 	return Text{Kind: "container", Then: fmt.Sprintf("%s update --cpuset-cpus %s --cpuset-mems %s %s", engine, m.TargetCPUs, m.Nodes, m.Container)}
 }
 
-// commands returns the commands of util-linux and numactl that move a running process.
-func commands(m *Move) Text {
-	t := Text{Kind: "process", Then: fmt.Sprintf("taskset -a -c -p %s %d", m.TargetCPUs, m.PID)}
-	from, _ := unit.ParseCPUList(m.From)
-	to, _ := unit.ParseCPUList(m.Nodes)
-	if from = from.Minus(to); m.MoveBytes > 0 && !from.IsEmpty() {
-		t.Then += fmt.Sprintf(" && migratepages %d %s %s", m.PID, from, m.Nodes)
-	}
-	return t
+// numaBalance returns the command that moves a running process, and can be undone.
+func numaBalance(m *Move) Text {
+	return Text{Kind: "process", Then: fmt.Sprintf("fettle numa balance -p %d", m.PID)}
 }
 
 // kubelet returns the configuration with which the kubelet places the pods of the Guaranteed class.
