@@ -122,7 +122,11 @@ func (a *app) benchDisk(ctx context.Context, o benchDiskOptions, dirs []string) 
 	}
 	plan := disk.NewPlan(mode, len(places), o.budget)
 	if o.dryRun {
-		disk.PrintPlan(a.screen, plan, places)
+		dry := disk.NewDryRun(plan, places)
+		if a.data() {
+			return a.result(dry, nil)
+		}
+		dry.Print(a.screen)
 		return nil
 	}
 	if err := mayMeasure(m); err != nil {

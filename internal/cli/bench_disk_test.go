@@ -120,6 +120,15 @@ func TestBenchDiskRefuses(t *testing.T) {
 	}
 }
 
+// TestBenchDiskPlanJSON: a plan is a document too.
+func TestBenchDiskPlanJSON(t *testing.T) {
+	out, said, code := mainWith(t, t.TempDir(), "bench", "disk", "--dry-run", "--output", "json", t.TempDir())
+	var plan disk.DryRun
+	if err := json.Unmarshal([]byte(out), &plan); code != 0 || err != nil || len(plan.Plan.Cells) == 0 || len(plan.Places) != 1 || plan.TakesS < 60 {
+		t.Errorf("exit code %d, %v, %d cells, %d directories, %.0f s; said %s", code, err, len(plan.Plan.Cells), len(plan.Places), plan.TakesS, said)
+	}
+}
+
 // TestBenchDiskUnwritable: a directory in which nothing can be written is a wrong word of
 // the call, and a disk without room a guard rail, for bench and prove alike.
 func TestBenchDiskUnwritable(t *testing.T) {

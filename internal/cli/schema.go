@@ -32,6 +32,7 @@ import (
 // documents maps the kinds of JSON output to their types.
 var documents = map[string]any{
 	"bench-disk":      disk.Evidence{},
+	"bench-disk-plan": disk.DryRun{},
 	"bench-etcd":      etcd.Result{},
 	"bench-memory":    memory.Result{},
 	"bench-postgres":  postgres.Result{},

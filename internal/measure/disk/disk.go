@@ -10,14 +10,32 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// PrintPlan prints the plan of bench disk, and the call that measures.
-func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
+// DryRun is what would be measured.
+type DryRun struct {
+	Schema   string      `json:"schema"` // fettle/bench-disk-plan/v1
+	Headline ui.Headline `json:"headline"`
+	Plan     Plan        `json:"plan"`
+	// TakesS is an estimate in seconds, 0 if it is unknown.
+	TakesS float64  `json:"takes_s"`
+	Places []*Place `json:"directories"`
+}
+
+// NewDryRun describes a plan for some directories.
+func NewDryRun(plan Plan, places []*Place) *DryRun {
+	d := &DryRun{Schema: "fettle/bench-disk-plan/v1", Plan: plan, Places: places, TakesS: plan.Takes().Seconds()}
 	takes := ""
-	if d := plan.Takes(); d > 0 {
-		takes = ", about " + ui.Roughly(d.Seconds())
+	if d.TakesS > 0 {
+		takes = ", about " + ui.Roughly(d.TakesS)
 	}
-	ui.PrintLine(s, "%s in %s, %s each%s; --dry-run: nothing is measured", text.Count(len(plan.Cells), "measurement"), text.CountPlural(uint64(len(places)), "directory", "directories"), text.Count(plan.Repeats, "time"), takes)
-	for _, p := range places {
+	h := &d.Headline
+	h.Line("%s in %s, %s each%s; --dry-run: nothing is measured", h.Count("cells", len(plan.Cells), "measurement"), h.Count("directories", len(places), "directory"), text.Count(plan.Repeats, "time"), takes)
+	return d
+}
+
+// Print prints the plan, and the call that measures.
+func (d *DryRun) Print(s *ui.Screen) {
+	ui.PrintHeadline(s, &d.Headline)
+	for _, p := range d.Places {
 		role := ""
 		if p.Role != "" {
 			role = ", judged as a directory of " + string(p.Role)
@@ -26,7 +44,7 @@ func PrintPlan(s *ui.Screen, plan Plan, places []*Place) {
 	}
 	fmt.Fprintln(s.Out)
 	g := ui.Grid{Columns: []ui.Column{{Head: "cell"}, {Head: "I/O"}, {Head: "block", Right: true}, {Head: "in flight", Right: true}, {Head: "cache"}, {Head: "unit"}}}
-	for _, c := range plan.Cells {
+	for _, c := range d.Plan.Cells {
 		g.Rows = append(g.Rows, []string{c.Name, ioOf(c), bytesOf(c.BlockBytes), fmt.Sprint(c.Depth), string(c.Cache), c.Unit})
 	}
 	g.Write(s)
