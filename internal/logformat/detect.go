@@ -2,6 +2,7 @@ package logformat
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,8 +131,27 @@ type UnknownError struct {
 
 func (u *UnknownError) Error() string { return u.What }
 
-// unknownError returns the UnknownError of a log.
+// ErrNotText is returned for a file with binary data.
+var ErrNotText = errors.New("not a text file")
+
+// notText returns an error if a log that matches no format has a control character that logs do not
+// have. Zeros at the start of a line are left out: a log that was truncated begins with them.
+func notText(lines [][]byte) error {
+	for i, line := range lines {
+		for _, c := range bytes.TrimLeft(line, "\x00") {
+			if c < ' ' && !strings.ContainsRune("\t\r\v\f\x1b", rune(c)) {
+				return fmt.Errorf("%w: byte 0x%02x in line %d", ErrNotText, c, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// unknownError returns the UnknownError of a log, or ErrNotText.
 func unknownError(lines [][]byte, nearest []fit) error {
+	if err := notText(lines); err != nil && len(nearest) == 0 {
+		return err
+	}
 	what, text := "no known format matches any", ""
 	if len(nearest) > 0 {
 		what = fmt.Sprintf("the closest format is %s, which matches %d", nearest[0].name, nearest[0].read)

@@ -152,6 +152,18 @@ func TestUncertain(t *testing.T) {
 	}
 }
 
+// TestNotText: a binary file is named as such; a log with a format of its own is not.
+func TestNotText(t *testing.T) {
+	for head, want := range map[string]bool{
+		"\x7fELF\x02\x01\x01\x00\x00": true, "PK\x03\x04\n": true, "text\nfd7zXZ\x00\x00\x04\n": true,
+		"\x00\x00\x00some words\n": false, "\x1b[31mred\x1b[0m words\n": false, "a\tb\r\n": false, "\xff\xfe\n": false,
+	} {
+		if _, err := Detect([]byte(head), nil); err == nil || errors.Is(err, ErrNotText) != want {
+			t.Errorf("%q: %v", head, err)
+		}
+	}
+}
+
 // TestMostLinesWin: lines without a known format are not read, and half of the
 // lines decide.
 func TestMostLinesWin(t *testing.T) {

@@ -236,6 +236,9 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 			}
 			return nil, o.uncertain(l.Path, several)
 		}
+		if errors.Is(err, logformat.ErrNotText) {
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "name a log as text, or compressed with gzip, zstd or bzip2")
+		}
 		if err != nil {
 			hint, text := "if its lines are requests, give the server's log format with --format, for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
 			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
