@@ -209,5 +209,5 @@ func TestBenchPostgres(t *testing.T) {
 	await(t, "a client", func() bool {
 		return psql(t, "postgres", "SELECT count(*) FROM pg_stat_activity WHERE datname = 'foreman'") == "1"
 	})
-	says(fettle(4, "--scale", "1"), "1 other clients are connected to 15/main")
+	says(fettle(4, "--scale", "1"), "15/main has 1 other client connected")
 }
