@@ -18,8 +18,8 @@ func irqAdviseCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "advise [DEVICE...]", Short: "Plan which CPUs should serve interrupts and queues",
 		Long: `Compares the CPUs that serve the interrupts and software queues (RPS, XPS, RFS) of devices
-with the device's NUMA node and with isolated CPUs, and plans what should be served
-elsewhere. Nothing is changed. Most devices are left as they are, and the reason is named.
+with the device's NUMA node and with isolated CPUs, and plans which of them should move to
+other CPUs. Nothing is changed. The plan leaves most devices as they are, and says why.
 Where irqbalance runs, the plan also changes irqbalance's environment file, so that
 irqbalance does not move the interrupts back. The JSON output is a plan;
 fettle tune --plan FILE applies exactly this plan, and fettle undo reverts it.`,

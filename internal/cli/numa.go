@@ -32,11 +32,11 @@ func numaShowCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show", Short: "Show NUMA nodes, free memory and misses",
 		Long: `Shows each NUMA node: CPUs, memory, free memory, huge pages and distances. "missed" is
-the share of allocations on a node that were intended for another node, "remote" the
-share of those for CPUs of other nodes, both since boot. Devices with interrupts that no
-CPU of their own node serves are listed. --process shows the memory and CPU time of
-processes by node, and whether they are local. All arguments after --numastat are those of
-numastat(8), and so is the output.`,
+the share of a node's allocations that were intended for another node. "remote" is the
+share of a node's allocations that CPUs of other nodes made. Both count since boot. The
+output also lists devices with interrupts that only CPUs of other nodes serve. --process
+shows the memory and CPU time of processes by node, and whether they are local. With
+--numastat, all further arguments and the output are those of numastat(8).`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := a.host()

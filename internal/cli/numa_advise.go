@@ -19,12 +19,12 @@ func numaAdviseCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "advise [CPUS[:MB]]", Short: "Plan which processes to move to other nodes",
 		Long: `Shows which processes have their memory far from their CPUs and fit better on other
-nodes: how much memory to move, and the systemd drop-in, libvirt XML, kubelet settings or
-commands to copy. It looks at processes with more than 300 MiB and 0.5 CPUs for 2 s. Often
-the answer is "leave it", with the reasons. Nothing is changed or bound.
+nodes. For each it shows how much memory to move, and the systemd drop-in, libvirt XML,
+kubelet settings or commands to copy. It watches processes with more than 300 MiB and 0.5
+CPUs for 2 s. Often the answer is "leave it", with the reasons. Nothing is changed or bound.
 
-With CPUS[:MB] it shows on which nodes a new process that needs so many CPUs, and so much
-memory, fits best: the answer of numad -w. A further thread of a core counts as 0.2 CPUs.`,
+With CPUS[:MB] it shows the nodes on which a new process of this size fits best, as
+numad -w does. The second and further threads of a core count as 0.2 CPUs each.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {

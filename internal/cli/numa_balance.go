@@ -28,10 +28,11 @@ func numaBalanceCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "balance", Short: "Move running processes to the nodes where they fit",
 		Long: `Moves processes that use more than 300 MiB and half a CPU to the NUMA nodes on which they
-fit best, as numad chooses them: first the CPUs of their threads, then their memory. The
-plan is shown first. fettle undo restores CPUs and memory. Processes that the kubelet,
-libvirt, an administrator or their own memory policy has placed are left alone. A move
-after which a process has less local memory, or waits longer for a CPU, is undone.`,
+fit best, chosen as numad does. The plan is shown first. Then fettle changes the CPUs of
+the threads, and moves the memory. Processes that the kubelet, libvirt, an administrator
+or their own memory policy has placed are left alone. If a process has less local memory
+after its move, or waits longer for a CPU, fettle undoes the move. fettle undo restores
+the CPUs and memory of all processes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.numaBalances(c.Context(), o) },
 	}

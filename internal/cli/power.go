@@ -29,9 +29,9 @@ func powerCommand(a *app) *cobra.Command {
 wake-ups, throttling, temperature and power, for the machine, each package and each CPU.
 It also shows the governor, the energy preference (EPP), boost and the idle driver.
 
-It reads files of the kernel and performance counters, no model-specific registers. A
-quantity that this machine does not report has no column; the last line lists these
-quantities. Only root can read the power (RAPL).`,
+It reads kernel files and performance counters, but no model-specific registers (MSRs).
+The last line lists the quantities that this machine does not report; they have no column.
+Only root can read the power (RAPL).`,
 		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
 		Args:        cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -82,7 +82,7 @@ func (c *Catalogue) ask(ctx context.Context, r *Rule, m fact.MachineTree) []Find
 	case unknown != "":
 		return []Finding{r.finding("", Unknown, unknown)}
 	case len(all) == 0:
-		return []Finding{r.finding("", NotApplicable, fmt.Sprintf("this machine has nothing to check in the set %s", r.Each))}
+		return []Finding{r.finding("", NotApplicable, fmt.Sprintf("the set %s is empty on this machine", r.Each))}
 	}
 	var out []Finding
 	for _, name := range all {

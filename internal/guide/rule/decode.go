@@ -209,7 +209,7 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		},
 	})
 	if r.For != "" && r.Applies == nil {
-		f.problems = append(f.problems, fmt.Errorf("%s: %s: for needs applies; add applies: EXPRESSION", r.Key("for"), r.ID))
+		f.problems = append(f.problems, fmt.Errorf("%s: %s: the key for describes the condition in applies, which is missing; add applies: EXPRESSION", r.Key("for"), r.ID))
 	}
 	return r
 }
@@ -257,7 +257,7 @@ func (f *file) inputs(n *yaml.Node) []Binding {
 			})
 		}
 		if !nameForm().MatchString(b.Name) || slices.Contains([]string{"measured", "want", "instance"}, b.Name) {
-			f.fault(n.Content[i], "%q cannot be the name of an input: want letters, digits and \"_\", and none of measured, want, instance", b.Name)
+			f.fault(n.Content[i], "%q cannot be the name of an input: use letters, digits and \"_\"; measured, want and instance are reserved", b.Name)
 		}
 		if slices.ContainsFunc(out, func(o Binding) bool { return o.Name == b.Name }) {
 			f.fault(n.Content[i], "inputs have the name %q twice", b.Name)

@@ -27,7 +27,7 @@ func (c *Catalogue) TestExamples(ctx context.Context, r *Rule) []error {
 			problems = append(problems, fmt.Errorf("%s: %s: example %q gives the finding %s, want %s%s", e.Pos, r.ID, e.Name, f.State, e.Finding, reason(f)+r.ungiven(e)))
 		}
 		if e.Want != nil && !same(e.Want, f.Want) {
-			problems = append(problems, fmt.Errorf("%s: %s: example %q gives the wanted value %v, want %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
+			problems = append(problems, fmt.Errorf("%s: %s: example %q calculates want as %v, not %v", e.Pos, r.ID, e.Name, f.Want, e.Want))
 		}
 	}
 	if err := r.LackOfExamples(); err != nil {

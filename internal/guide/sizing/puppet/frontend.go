@@ -101,15 +101,15 @@ func (p *plan) frontEnd(name string) {
 		sizing.Artefact{Name: f.file, What: "the web server in front: TLS, certificates, cache", Checked: f.checked, Content: fill(f.template, f)},
 		sizing.Artefact{
 			Name: p.Server.Options + "/webserver.conf", What: "Puppet Server on the loopback alone, without TLS", Checked: "Trapperkeeper's jetty-config",
-			Content: withReasons(p.Server.Webserver, "host and port are of the loopback, without TLS: the web server in front has the port of the agents, and the server believes whoever reaches this one (header-certificates.conf)"),
+			Content: withReasons(p.Server.Webserver, "Puppet Server listens on the loopback, without TLS: the web server in front has the port of the agents, and Puppet Server trusts any client that reaches its own port (header-certificates.conf)"),
 		})
 	moved := "webserver.conf header-certificates.conf"
 	headers := HeadersFile(p.Server.Options)
 	if at := p.Server.HeadersAt; at != "" && !strings.HasPrefix(at, "/"+headers+":") {
 		moved = "webserver.conf"
-		p.Note("%s has allow-header-cert-info already: until Puppet Server is on the loopback alone, it believes whoever reaches its port (P21)", at)
+		p.Note("%s has allow-header-cert-info already: until Puppet Server listens only on the loopback, it trusts any client that reaches its port (P21)", at)
 	} else {
-		p.Files = append(p.Files, sizing.Artefact{Name: headers, What: "Puppet Server believes the front end who a client is", Checked: "Trapperkeeper's authorization", Content: fill("header-certificates.conf", f)})
+		p.Files = append(p.Files, sizing.Artefact{Name: headers, What: "lets Puppet Server take the identity of a client from the front end", Checked: "Trapperkeeper's authorization", Content: fill("header-certificates.conf", f)})
 	}
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: PurgeScript, What: "empties the cache, at each deployment", Checked: "find(1)", Executable: true, Content: fill("purge.sh", f)},

@@ -31,7 +31,7 @@ func (p *plan) interpreters() error {
 	if has := p.Server.Interpreters; min(has, most) > want {
 		had := "as configured now"
 		if has > most {
-			had = text.Sprintf("of the %d that are configured %s serve %d (P08)", has, text.Count(p.CPUs, "CPU"), most)
+			had = text.Sprintf("%s serve %d of the %d configured interpreters (P08)", text.Count(p.CPUs, "CPU"), most, has)
 		}
 		want, why = min(has, most), text.Sprintf("%s; %s, though %d would suffice", had, why, max(1, sizing.Ceil(work, busy)))
 	}
@@ -114,7 +114,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is reserved from the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Interpreters and memory: put both files in place, and restart the server", Command: "systemctl restart puppetserver.service",
-		Restarts: "puppetserver.service, about a minute", Check: "fettle tune --set puppetserver:max_active_instances=N does the first, and can be undone; fettle check puppet passes P07, P08 and P11",
+		Restarts: "puppetserver.service, about a minute", Check: "fettle tune --set puppetserver:max_active_instances=N sets the interpreters, and can be undone; fettle check puppet passes P07, P08 and P11",
 	})
 	return nil
 }

@@ -32,20 +32,20 @@ func (p *plan) staticCatalogs() error {
 		verdict("in place", "the server can tell the version of its code (P01); "+figures)
 		return nil
 	case !pays && !p.forced("static"):
-		verdict("not worthwhile", text.Sprintf("%s; from %.0f %% of the time, or %.0f for each catalog, they are", figures, p.figure("share percent"), p.figure("each catalog")))
+		verdict("not worthwhile", text.Sprintf("%s; static catalogs are worthwhile from %.0f %% of the time, or %.0f requests for each catalog", figures, p.figure("share percent"), p.figure("each catalog")))
 		return nil
 	case p.Server.Enterprise:
-		verdict("by Code Manager", figures+"; Puppet Enterprise versions its code itself where Code Manager deploys it: turn that on")
+		verdict("by Code Manager", figures+"; turn on Code Manager, with which Puppet Enterprise versions the code itself")
 		return nil
 	case p.Server.Version == "":
 		verdict("worthwhile", figures+"; no Puppet Server found to write files for")
 		return nil
 	case olderThan(p.Server.Version, 2, 3):
-		verdict("not with this version", figures+"; Puppet Server has it since 2.3, and this is "+p.Server.Version)
+		verdict("not with this version", figures+"; static catalogs need Puppet Server 2.3 or later; this is "+p.Server.Version)
 		return nil
 	}
 	p.static = true
-	verdict("worthwhile, do first", figures+"; then they are in the catalog, and no answer is stale")
+	verdict("worthwhile, do first", figures+"; then the metadata is in the catalog, and no answer is stale")
 	store := p.Server.Data + "/code-snapshots"
 	data := map[string]any{
 		"Server": p.Server, "Store": store, "SnapshotDays": p.figure("snapshot days"),
@@ -66,6 +66,6 @@ func (p *plan) staticCatalogs() error {
 		sizing.Step{Do: "Static catalogs: install git, and make the directory for the snapshots", Command: fmt.Sprintf("install -d -o %s -g %s -m 0750 %s", p.Server.User, p.Server.User, store)},
 		sizing.Step{Do: "Put both scripts in place, and try the first as the server's user", Command: fmt.Sprintf("runuser -u %s -- /%s production", p.Server.User, IDScript), Check: "it prints a name of 40 letters and digits, and the same again; if it fails, no catalog is compiled, so do not go on"},
 		sizing.Step{Do: "Put versioned-code.conf in place, and restart the server", Command: "systemctl restart puppetserver.service", Restarts: "puppetserver.service, about a minute", Check: "an agent's second run asks for no file_metadata of modules: fettle logs --by indirector"})
-	p.Note("static catalogs: only files of modules in an environment (MODULES/MODULE/files) with a source of puppet:///modules are in them; agents still request other mounts")
+	p.Note("static catalogs contain only files of modules in an environment (MODULES/MODULE/files) with a source of puppet:///modules; agents still request files of other mounts")
 	return nil
 }

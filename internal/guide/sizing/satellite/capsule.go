@@ -198,7 +198,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 			return
 		}
 		// Nothing failed in that measurement, so there is no maximum to exceed.
-		p.r.Note("%d %s Capsule %s are more than the %.0f that were measured, and no size is known to fail above that: whether one Capsule suffices is unknown; more Capsules share the load", wanted, name, c.Name, most)
+		p.r.Note("%d %s Capsule %s are more than the %.0f that were measured, so it is unknown whether one Capsule suffices; several Capsules share the load", wanted, name, c.Name, most)
 	}
 	measured("hosts of a job on", "rex_max", job, map[bool]string{true: "a job on 4000 hosts failed on this size", false: "the most that was measured"}[take == keys[0]])
 	measured("downloads at once from", "downloads_max", c.Downloads, "the most that was measured; a size with twice the CPUs needs about half the time for a package")

@@ -123,7 +123,7 @@ func TestExamples(t *testing.T) {
 		{"hosts=3000 cpus=48 ram=20GiB", map[string]string{"puma/workers": "5"}, []string{"hiera/postgresql::server::config_entries/shared_buffers"}, ""},
 		// 5.9.1.
 		{"hosts=9000 capsule=a,rex=2000 capsule=b,rex=2001 capsule=c,rex=4000,hosts=4000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "large", "capsule c/size": "large", "capsule c/cpus": "8", "capsule c/memory": fmt.Sprint(24 * gib)}, nil, "never justify"},
-		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "more Capsules share the load"},
+		{"hosts=9000 capsule=a,downloads=500 capsule=b,downloads=501 capsule=c,downloads=2000", map[string]string{"capsule a/size": "minimal", "capsule b/size": "minimal", "capsule c/size": "large"}, nil, "several Capsules share the load"},
 		{"hosts=9000 registrations=400 capsule=a,hosts=500", map[string]string{"capsule a/size": "minimal", "hiera/apache::mod::proxy::proxy_timeout": "600"}, nil, ""},
 		{"hosts=3000 cpus=8 ram=24GiB downloads=501", nil, nil, "need a Capsule"},
 		// Nothing is known of a larger one.

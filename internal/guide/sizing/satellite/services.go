@@ -71,7 +71,7 @@ func (p *plan) web() error {
 		p.add("hiera", "apache::mod::event::maxrequestworkers", int(workers), "", why, guide("5.3.3"))
 		if row, err := p.tuning.Row("medium"); err == nil && row.Cells["apache::mod::event::maxrequestsperchild"] != nil {
 			p.hiera.EventEnd = int(p.tuning.Number("medium", "apache::mod::event::maxrequestsperchild"))
-			p.add("hiera", "apache::mod::event::maxrequestsperchild", p.hiera.EventEnd, "", "after so many a process is replaced, which frees its memory, as from size medium up", guide("5.3.3"))
+			p.add("hiera", "apache::mod::event::maxrequestsperchild", p.hiera.EventEnd, "", "requests after which httpd replaces a process, to free its memory; sizes from medium up set it", guide("5.3.3"))
 		}
 	case had == 0:
 		workers, why = p.services.Number("httpd threads", "has"), fmt.Sprintf("the default of httpd's module; size %s does not set it", p.size)
@@ -79,7 +79,7 @@ func (p *plan) web() error {
 	p.r.Add(sizing.Value{Group: "httpd", Name: name, Value: int(workers), Why: why, Sources: p.ofSize()})
 	p.r.Max(sizing.Limit{Name: "requests of registrations at once", Maximum: workers, Wanted: want, Why: "582 requests for 150 registrations", Sources: []rule.Source{guide("5.3.1")}})
 	if want > workers {
-		p.r.Note("%s at once may need %.0f requests of httpd, and size %s has %.0f: set serverlimit and maxrequestworkers together in custom-hiera.yaml only in that case, because they override --tuning (S44)", text.Count(p.Registrations, "registration"), want, p.size, workers)
+		p.r.Note("%s at once may cause %.0f requests to httpd, and size %s serves %.0f: set serverlimit and maxrequestworkers together in custom-hiera.yaml if so many hosts register at once, and only then, because both override --tuning (S44)", text.Count(p.Registrations, "registration"), want, p.size, workers)
 	}
 	p.r.Spend("open files of httpd", "files", float64(p.httpd), sizing.Part{Name: "two for each request", Amount: workers * p.services.Number("httpd files", "each")})
 	if len(p.Capsules) > 0 && p.Registrations > 0 {

@@ -69,7 +69,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	processes := sizing.Ceil(workers, threads)
 	total := processes * int(threads)
 	if total > 1_000_000 || processes > 20_000 {
-		return nil, sizing.Bad("log", "%.0f requests in progress need %s of httpd, and it starts 20,000 at most: use several servers", w.Traffic.Most, text.Count(processes, "process"))
+		return nil, sizing.Bad("log", "%.0f requests in progress need %s of httpd, which starts 20,000 at most: use several servers", w.Traffic.Most, text.Count(processes, "process"))
 	}
 	add("httpd", "ServerLimit", processes, "x "+text.Count(int(threads), "thread")+" each; httpd starts no more processes, whatever MaxRequestWorkers is (H01)", guide)
 	add("httpd", "MaxRequestWorkers", total, why+", in whole processes (H02)", guide)
@@ -79,7 +79,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 		add("httpd", "ThreadLimit", threadLimit, text.Sprintf("ThreadsPerChild cannot exceed it, and its default is %.0f", limit), guide)
 	}
 	recycled := int(figure("connections of a process"))
-	add("httpd", "MaxConnectionsPerChild", recycled, "after so many a process is replaced, which frees its memory", rule.Cite("satellite-tuning", "5.3.3"))
+	add("httpd", "MaxConnectionsPerChild", recycled, "connections after which httpd replaces a process, to free its memory", rule.Cite("satellite-tuning", "5.3.3"))
 	// The open files per process, as H06 counts them.
 	files := threads
 	if w.MPM == "event" {
@@ -112,7 +112,7 @@ func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error
 	r.Files = append(r.Files, sizing.Artefact{Name: name, What: "the number of requests that httpd handles at once", Checked: checked, Content: fill(template, map[string]any{
 		"InProgress": w.Traffic.Most, "Processes": processes, "Event": w.MPM == "event", "Threads": int(threads), "ThreadLimit": threadLimit, "Workers": total, "Recycled": recycled,
 	})})
-	limit, threadsAnd := figure("open files"), text.Sprintf("%.0f threads, with what event keeps open in addition and behind a proxy", threads)
+	limit, threadsAnd := figure("open files"), text.Sprintf("for %.0f threads, the connections that event keeps open in addition, and those behind a proxy", threads)
 	if w.For == "debian" {
 		limit = figure("open files on Debian")
 	}

@@ -112,20 +112,20 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	switch {
 	case ended > 0:
 		server = math.Max(2*server, math.Ceil(2*w.Traffic.Longest))
-		sWhy = internaltext.Sprintf("it ended %s, the longest after %s s: twice that", internaltext.Count(ended, "request"), unit.Digits(w.Traffic.Longest))
+		sWhy = internaltext.Sprintf("%s timed out, the longest after %s s: twice that", internaltext.Count(ended, "request"), unit.Digits(w.Traffic.Longest))
 	case w.Traffic.Longest*1.25 > server:
 		server = math.Ceil(w.Traffic.Longest * 1.25)
 		sWhy = fmt.Sprintf("the longest request took %s s, and a quarter more", unit.Digits(w.Traffic.Longest))
 	}
 	if most := figure("timeout most"); server > most {
-		r.Note("requests of %.0f s need a timeout of their own for their route or backend, not one for all: %.0f s is written", server, most)
+		r.Note("requests of %.0f s need a longer timeout for their route or backend; the timeout for all others is %.0f s", server, most)
 		server = most
 	}
 	add("timeout_server", int(server), "s", sWhy, chapter)
 	client := figure("timeout client")
 	cWhy := "the default: inactivity of the client"
 	if n := w.Traffic.Timeouts["client"]; n > 0 {
-		r.Note("%s ended because their client was inactive (timeout client): slow clients, or disconnected ones; it stays at %.0f s", internaltext.Count(n, "request"), client)
+		r.Note("%s ended because their client was inactive (timeout client): slow clients, or disconnected ones; this timeout stays at %.0f s", internaltext.Count(n, "request"), client)
 	}
 	add("timeout_client", int(client), "s", cWhy, chapter)
 	if n := w.Traffic.Timeouts["queue"]; n > 0 {
@@ -171,7 +171,7 @@ func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how stri
 }
 
 func haproxy(r *sizing.Result, data map[string]any) {
-	r.Add(sizing.Value{Group: "router", Name: "timeout_connect", Value: data["ConnectTimeout"], Unit: "s", Why: "after this HAProxy gives up connecting to a server", Sources: []rule.Source{rule.Cite("haproxy-configuration", "timeout connect")}})
+	r.Add(sizing.Value{Group: "router", Name: "timeout_connect", Value: data["ConnectTimeout"], Unit: "s", Why: "time after which HAProxy gives up connecting to a server", Sources: []rule.Source{rule.Cite("haproxy-configuration", "timeout connect")}})
 	r.Files = append(r.Files, sizing.Artefact{Name: HAProxyFile, What: "the limits, for the sections of haproxy.cfg", Checked: "haproxy -c of HAProxy 2.6", Content: fill("haproxy.cfg", data)})
 	r.Steps = append(r.Steps, sizing.Step{
 		Do:       "Put the lines into haproxy.cfg, or let fettle set them, which can be undone",

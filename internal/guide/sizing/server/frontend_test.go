@@ -76,7 +76,7 @@ func TestRouter(t *testing.T) {
 		"many connections": {log(func(l *Traffic) { l.Connections = 41_300 }), "cpus=4 ram=16GiB", map[string]string{"router/maxconn": "83000"}, "maxConnections: 83000\n", ""},
 		"slow answers":     {log(func(l *Traffic) { l.Longest = 100 }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "125"}, "serverTimeout: 125s\n", ""},
 		"cut off":          {log(func(l *Traffic) { l.Longest, l.Timeouts = 30, map[string]uint64{"server": 7} }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "60", "log/timeouts_server": "7"}, "serverTimeout: 60s\n", ""},
-		"hours":            {log(func(l *Traffic) { l.Longest = 9000 }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "600"}, "serverTimeout: 600s\n", "need a timeout of their own"},
+		"hours":            {log(func(l *Traffic) { l.Longest = 9000 }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "600"}, "serverTimeout: 600s\n", "need a longer timeout for their route"},
 		"HAProxy":          {log(func(l *Traffic) { l.Connections = 5200 }), "cpus=2 ram=4GiB for=haproxy", map[string]string{"router/maxconn": "11000", "router/threads": "2", "router/timeout_connect": "5"}, "global\n    # connections of clients; each has two sockets and two buffers\n    maxconn 11000\n", ""},
 		"the queue":        {log(func(l *Traffic) { l.Timeouts["queue"], l.Timeouts["client"] = 3, 9 }), "cpus=4 ram=16GiB", map[string]string{"log/timeouts_client": "9"}, "clientTimeout: 30s\n", "timed out in the queue"},
 		"less memory":      {log(nil), "cpus=4 ram=1GiB", map[string]string{"router/maxconn": "15000"}, "maxConnections: 15000\n", ""},

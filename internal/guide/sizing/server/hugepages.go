@@ -132,7 +132,7 @@ func (w *HugePages) Size(_ context.Context, f sizing.Figures) (*sizing.Result, e
 		r.Spend("memory", "MiB", float64(w.RAM/unit.MiB), sizing.Part{Name: "huge pages", Amount: float64(p.Bytes() / unit.MiB)})
 	}
 	if len(p.Each) > 1 && w.Page == "1G" {
-		r.Note("hugepages=NODE:COUNT needs kernel 5.16; for older ones use hugepages=%d, which they spread themselves", p.Pages)
+		r.Note("hugepages=NODE:COUNT needs kernel 5.16; with an older kernel use hugepages=%d, and the kernel spreads the pages over the nodes", p.Pages)
 	}
 	if w.For == "pod" {
 		w.pod(r, p)
@@ -204,7 +204,7 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 	}
 	dropIn := "etc/systemd/system/" + w.Service + ".d/hugepages.conf"
 	r.Files = append(r.Files, sizing.Artefact{Name: dropIn, What: "the memory that PostgreSQL may lock", Checked: "systemd.exec(5)", Content: fmt.Sprintf("# Written by fettle size hugepages.\n[Service]\nLimitMEMLOCK=%d\n", memlock)})
-	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "with on PostgreSQL does not start without them; the default try falls back silently", Sources: []rule.Source{rule.Cite("postgresql-docs", "huge_pages")}})
+	r.Add(sizing.Value{Group: "postgresql", Name: "huge_pages", Value: "on", Why: "PostgreSQL then starts only with huge pages; the default, try, silently does without them", Sources: []rule.Source{rule.Cite("postgresql-docs", "huge_pages")}})
 	if w.Page == "1G" {
 		r.Add(sizing.Value{Group: "postgresql", Name: "huge_page_size", Value: "1GB", Why: "not the kernel's default size; PostgreSQL 14 and later", Sources: []rule.Source{rule.Cite("postgresql-docs", "huge_page_size")}})
 	}
