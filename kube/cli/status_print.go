@@ -47,7 +47,7 @@ func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 		nodes, warnings = nodes[:min(len(nodes), shownNodes)], warnings[:min(len(warnings), shownWarnings)]
 	}
 	g := ui.Grid{
-		Columns: []ui.Column{{Head: "node"}, {Head: "standing"}, {Head: "wanted"}, {Head: "applied"}, {Head: "rule", Cut: true, Optional: true}},
+		Columns: []ui.Column{{Head: "node"}, {Head: "state"}, {Head: "wanted"}, {Head: "applied"}, {Head: "rule", Cut: true, Optional: true}},
 		Color: func(row, col int) string {
 			if col != 1 {
 				return ""

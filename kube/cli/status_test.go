@@ -103,7 +103,7 @@ func TestStatus(t *testing.T) {
 	const want = `2 nodes: 1 degraded, 1 none
 
 Nodes
-node  standing  wanted  applied  rule
+node  state     wanted  applied  rule
 n1    degraded  p       p        as given
 n2    none      -       -        no rule of any Tuned object matches
 
@@ -167,7 +167,7 @@ n1    2026-11-21 09:00:00Z  p     p (its content has changed)  agent of node n1 
 	all[nowhere+"tuneds"], all[nowhere+"profiles"] = all[in+"tuneds"], all[in+"profiles"]
 	all["/api/v1/namespaces/openshift-cluster-node-tuning-operator"] = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"openshift-cluster-node-tuning-operator"}}`
 	kubeconfig = api(t, all)
-	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "no Tuned object in openshift-cluster-node-tuning-operator") || !strings.Contains(out, "none      -       -        openshift-cluster-node-tuning-operator has no Tuned object\n") {
+	if code, out, errs := status(); code != ui.Done || !strings.Contains(errs, "no Tuned object in openshift-cluster-node-tuning-operator") || !strings.Contains(out, "none   -       -        openshift-cluster-node-tuning-operator has no Tuned object\n") {
 		t.Errorf("%d %q\n%s", code, errs, out)
 	}
 	if code, _, errs := status("-n", "nowhere"); code != ui.Usage || !strings.Contains(errs, "namespace nowhere not found") {
@@ -208,7 +208,7 @@ func TestStatusOfAgents(t *testing.T) {
 	const want = `4 nodes: 3 no-agent, 1 ok
 
 Nodes
-node  standing  wanted  applied  rule
+node  state     wanted  applied  rule
 n2    no-agent  p       p        as given
 n3    no-agent  p       p        as given
 n4    no-agent  p       p        as given
@@ -274,7 +274,7 @@ func TestStatusOfMany(t *testing.T) {
 	a.screen.Width = 80
 	a.printStatus(&d, false, false)
 	page := out.String()
-	if n := strings.Count(page, "\n"); n > 40 || !strings.Contains(page, "node         standing") || !strings.Contains(page, "kubectl fettle status worker-1234\n") {
+	if n := strings.Count(page, "\n"); n > 40 || !strings.Contains(page, "node         state") || !strings.Contains(page, "kubectl fettle status worker-1234\n") {
 		t.Errorf("%d lines\n%s", n, page)
 	}
 	for line := range strings.Lines(page) {
