@@ -73,7 +73,7 @@ func affinities(t *testing.T, pids ...int) map[host.TaskID]string {
 	all := map[host.TaskID]string{}
 	h := host.Live()
 	for _, pid := range pids {
-		for _, id := range threadsOf(h, pid) {
+		for _, id := range threadsOf(h, taskOf(t, pid)) {
 			if cpus, err := h.Sched.Affinity(id); err == nil {
 				all[id] = cpus.String()
 			} else if !errors.Is(err, host.ErrEnded) {
@@ -176,6 +176,26 @@ func TestMove(t *testing.T) {
 	maps.DeleteFunc(now, func(id host.TaskID, _ string) bool { return before[id] == "" })
 	if !maps.Equal(before, now) || len(differs(affinities(t, child), all.String())) > 0 {
 		t.Errorf("undone: %v, before: %v", slices.Sorted(maps.Values(now)), before)
+	}
+}
+
+// TestMoveEnded: a process that has ended is named as not moved, and one that has its number since is
+// left alone.
+func TestMoveEnded(t *testing.T) {
+	e := newEngine(filepath.Join(t.TempDir(), "state"))
+	id := taskOf(t, startVictim(t).pid)
+	all, err := e.Host.Sched.Affinity(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, gone := range map[string]host.TaskID{"ended": {TID: 1 << 22, Start: 1}, "number in use": {TID: id.TID, Start: id.Start - 1}} {
+		d := Decision{PID: gone.TID, Name: "hold", Nodes: "0", CPUs: unit.CPUs(all.Max()).String(), Move: true, id: gone, spread: cpu.Spread{0: 1 << 20}}
+		if err := move(t.Context(), e, &d); err != nil || d.Result != Failed || d.Why != "it has ended" {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+	}
+	if now := affinities(t, id.TID); len(differs(now, all.String())) > 0 {
+		t.Errorf("bound: %v", now)
 	}
 }
 

@@ -117,7 +117,7 @@ func move(ctx context.Context, e *tune.Engine, d *Decision) error {
 	// A thread that starts meanwhile may have the old CPUs, so the list is read until it is complete.
 	placed := map[host.TaskID]bool{}
 	for range 3 {
-		fresh := slices.DeleteFunc(threadsOf(e.Host, d.PID), func(id host.TaskID) bool { return placed[id] })
+		fresh := slices.DeleteFunc(threadsOf(e.Host, d.id), func(id host.TaskID) bool { return placed[id] })
 		if len(fresh) == 0 {
 			break
 		}
@@ -140,6 +140,9 @@ func move(ctx context.Context, e *tune.Engine, d *Decision) error {
 		}
 		d.Transaction = a.Tx
 		d.judge(a.Plan, stopped)
+	}
+	if d.Transaction == 0 {
+		d.Result, d.Why = Failed, "it has ended"
 	}
 	return nil
 }
@@ -197,10 +200,10 @@ const (
 
 // waits returns how long the threads of each process to move wait for a CPU, in seconds per second.
 func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error) {
-	first, began := map[int]float64{}, h.Clock.Now()
+	first, began := map[host.TaskID]map[host.TaskID]float64{}, h.Clock.Now()
 	for _, d := range r.Processes {
 		if d.Move {
-			first[d.PID] = waited(h, d.PID)
+			first[d.id] = waited(h, d.id)
 		}
 	}
 	select {
@@ -209,8 +212,8 @@ func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error
 	case <-time.After(waitSample):
 	}
 	share := map[int]float64{}
-	for pid, s := range first {
-		share[pid] = (waited(h, pid) - s) / h.Clock.Now().Sub(began).Seconds()
+	for id, before := range first {
+		share[id.TID] = waitedSince(before, waited(h, id)) / h.Clock.Now().Sub(began).Seconds()
 	}
 	return share, nil
 }

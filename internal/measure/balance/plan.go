@@ -105,7 +105,7 @@ func keepPinnedThreads(h *host.Host, all []Decision, state *journal.State) {
 			continue
 		}
 		main, err := h.Sched.Affinity(d.id)
-		for _, id := range threadsOf(h, d.PID) {
+		for _, id := range threadsOf(h, d.id) {
 			cpus, err2 := h.Sched.Affinity(id)
 			if err == nil && err2 == nil && !cpus.Equal(main) && !ours(id) {
 				d.Move, d.Nodes, d.CPUs, d.MoveBytes = false, "", "", 0

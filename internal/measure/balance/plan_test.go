@@ -79,6 +79,15 @@ func TestWorse(t *testing.T) {
 	}
 }
 
+// A thread that ends takes its time along, and a new one brings its own.
+func TestWaitedSince(t *testing.T) {
+	one, two, three := host.TaskID{TID: 1}, host.TaskID{TID: 2}, host.TaskID{TID: 3}
+	before, after := map[host.TaskID]float64{one: 1000, two: 5}, map[host.TaskID]float64{two: 5.5, three: 0.25}
+	if got := waitedSince(before, after); got != 0.75 {
+		t.Errorf("%g s, want 0.75", got)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	id := host.TaskID{TID: 5, Start: 7}
 	step := func(v plugin.Verdict, why string) tune.Step {

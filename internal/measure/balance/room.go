@@ -95,9 +95,13 @@ func brake(h *host.Host, nodes unit.CPUSet) string {
 	return ""
 }
 
-// threadsOf returns the threads of a process.
-func threadsOf(h *host.Host, pid int) (ids []host.TaskID) {
-	list, _ := h.Files.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+// threadsOf returns the threads of a process; none if it has ended, also if its number is in use
+// again.
+func threadsOf(h *host.Host, process host.TaskID) (ids []host.TaskID) {
+	if now, err := h.Sched.Task(process.TID); err != nil || now.TaskID != process {
+		return nil
+	}
+	list, _ := h.Files.ReadDir(fmt.Sprintf("/proc/%d/task", process.TID))
 	for _, d := range list {
 		tid, err := strconv.Atoi(d.Name())
 		if err != nil {
@@ -111,15 +115,24 @@ func threadsOf(h *host.Host, pid int) (ids []host.TaskID) {
 	return ids
 }
 
-// waited returns how long the threads of a process have waited for a CPU, in seconds.
-func waited(h *host.Host, pid int) (s float64) {
-	list, _ := h.Files.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for _, d := range list {
-		f := strings.Fields(h.File(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, d.Name())).Text)
+// waited returns how long each thread of a process has waited for a CPU, in seconds.
+func waited(h *host.Host, process host.TaskID) map[host.TaskID]float64 {
+	all := map[host.TaskID]float64{}
+	for _, id := range threadsOf(h, process) {
+		f := strings.Fields(h.File(fmt.Sprintf("/proc/%d/task/%d/schedstat", process.TID, id.TID)).Text)
 		if len(f) == 3 {
 			ns, _ := strconv.ParseFloat(f[1], 64)
-			s += ns / 1e9
+			all[id] = ns / 1e9
 		}
+	}
+	return all
+}
+
+// waitedSince returns how long the threads that are in after have waited since before. One that has
+// ended meanwhile takes its time along and does not count.
+func waitedSince(before, after map[host.TaskID]float64) (s float64) {
+	for id, now := range after {
+		s += now - before[id]
 	}
 	return s
 }
