@@ -72,6 +72,11 @@ func (m *Move) words(v setting.Value) string {
 // device of the report.
 func (r *Report) Advise(devices []string) (a Advice, unknown []string) {
 	c := adviser{Report: r, load: map[int]int{}, house: r.online.Minus(r.Balance.quiet)}
+	for _, n := range r.Nodes {
+		if own := n.cpus.Intersect(r.online); !own.IsEmpty() {
+			c.nodes = append(c.nodes, own)
+		}
+	}
 	for _, d := range r.Devices {
 		for _, i := range d.lines {
 			if i.busy() && i.cpus.Len() == 1 {
@@ -110,6 +115,8 @@ type adviser struct {
 	*Report
 	Advice
 	house unit.CPUSet // online CPUs that are not isolated
+	// nodes has the online CPUs of each node that has some: a node may have only memory.
+	nodes []unit.CPUSet
 	// load is the number of interrupts in use that each CPU serves alone.
 	load map[int]int
 	ban  []string // arguments to add to irqbalance's
@@ -213,7 +220,7 @@ func (c *adviser) right(d *Device) string {
 	switch {
 	case d.busy == 0:
 		return "hardly used"
-	case len(c.Nodes) < 2:
+	case len(c.nodes) < 2:
 		return "one NUMA node"
 	case d.Node == nil:
 		return "of no NUMA node"
@@ -262,7 +269,7 @@ func (c *adviser) queues(q *Queues) {
 		}
 		c.move(q.Device, rx.name+" RPS", file(rx.name, "rps_cpus"), want.Mask(), why)
 	}
-	if len(c.Nodes) > 1 && q.XPSQueues == 0 && len(q.tx) >= len(c.Nodes) && len(q.tx) < c.online.Len() {
+	if len(c.nodes) > 1 && q.XPSQueues == 0 && len(q.tx) >= len(c.nodes) && len(q.tx) < c.online.Len() {
 		for i, cpus := range c.senders(len(q.tx)) {
 			c.move(q.Device, q.tx[i]+" XPS", file(q.tx[i], "xps_cpus"), cpus.Mask(), "CPUs of all nodes share a queue")
 		}
@@ -273,12 +280,12 @@ func (c *adviser) queues(q *Queues) {
 // ones (Documentation/networking/scaling.rst, XPS: Transmit Packet Steering).
 func (c *adviser) senders(n int) []unit.CPUSet {
 	out := make([]unit.CPUSet, n)
-	for at, node := range c.Nodes {
+	for at, node := range c.nodes {
 		var own []int // queues of this node
-		for q := at; q < n; q += len(c.Nodes) {
+		for q := at; q < n; q += len(c.nodes) {
 			own = append(own, q)
 		}
-		for i, cpu := range node.cpus.Intersect(c.online).Numbers() {
+		for i, cpu := range node.Numbers() {
 			q := own[i%len(own)]
 			out[q] = out[q].Union(unit.CPUs(cpu))
 		}

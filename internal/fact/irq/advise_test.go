@@ -73,6 +73,8 @@ func TestAdvise(t *testing.T) {
 			flows + "eth0: one NUMA node\nnvme0: one NUMA node\n"},
 		{"transmit queues shared by nodes", map[string]string{running: "", "/proc/sys/net/core/rps_sock_flow_entries": "8192\n", queues + "tx-0/xps_cpus": "00\n", queues + "tx-1/xps_cpus": "00\n", queues + "tx-2/xps_cpus": "00\n"}, []string{"eth0"},
 			card + rps + senders},
+		{"a node without CPUs", map[string]string{running: "", "/proc/sys/net/core/rps_sock_flow_entries": "1\n", "/sys/devices/system/node/node0/cpulist": "0-7\n", "/sys/devices/system/node/node1/cpulist": "\n", queues + "rx-0/rps_cpus": "00\n", queues + "tx-0/xps_cpus": "00\n", queues + "tx-1/xps_cpus": "00\n"}, []string{"eth0"},
+			"eth0: one NUMA node\n"},
 		{"managed by the kernel", map[string]string{running: "", "/proc/interrupts": "nvme0q0=nvme0q1", "/proc/irq/50/smp_affinity_list": "6\n", "/proc/irq/50/effective_affinity_list": "6\n"}, []string{"nvme0"},
 			"nvme0: the kernel manages its interrupts: no program can move them\n"},
 		{"one CPU for several", map[string]string{running: "", "/sys/devices/system/cpu/isolated": "3-6\n", "/sys/devices/system/cpu/nohz_full": "\n", "/sys/devices/system/node/node1/cpulist": "4-7\n", "/proc/irq/40/effective_affinity_list": "7\n"}, []string{"eth0"},

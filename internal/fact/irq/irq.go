@@ -269,10 +269,10 @@ func (r *Report) judge(d *Device) {
 	d.CPUList = d.cpus.String()
 	isolated := d.cpus.Intersect(r.Balance.quiet)
 	d.IsolatedList = isolated.String()
-	local, known := r.cpusOf(d.Node)
+	local, _ := r.cpusOf(d.Node)
 	var off unit.CPUSet
-	if known && !local.IsEmpty() {
-		off = d.cpus.Minus(local)
+	if !local.IsEmpty() {
+		off = d.cpus.Intersect(r.online).Minus(local) // a mask may have CPUs that are offline
 		if d.Count > 0 {
 			d.LocalPercent = new(100 * d.local / d.Count)
 		}

@@ -116,6 +116,30 @@ func TestBalance(t *testing.T) {
 	}
 }
 
+// TestOffNode: neither a CPU that is offline nor a node without CPUs puts something off its node.
+func TestOffNode(t *testing.T) {
+	for name, change := range map[string]map[string]string{
+		"offline":      {"/proc/irq/41/smp_affinity_list": "5,8\n", "/proc/irq/41/effective_affinity_list": ""},
+		"without CPUs": {"/sys/devices/system/node/node0/cpulist": "0-7\n", "/sys/devices/system/node/node1/cpulist": "\n"},
+	} {
+		f := server(t)
+		for file, text := range change {
+			if f[file] = text; text == "" {
+				delete(f, file)
+			}
+		}
+		r := Read(machine.Mounted(t, f))
+		for _, d := range r.Devices {
+			if d.OffNodeList != "" {
+				t.Errorf("%s: %s: CPUs %s", name, d.Name, d.OffNodeList)
+			}
+		}
+		if off := r.Queues[0].OffNodeList; name == "without CPUs" && off != "" {
+			t.Errorf("%s: RPS of CPUs %s", name, off)
+		}
+	}
+}
+
 // TestUnknown: what a copy does not have is unknown, and no verdict.
 func TestUnknown(t *testing.T) {
 	f := server(t)

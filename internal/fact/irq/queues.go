@@ -58,7 +58,7 @@ func (r *Report) readQueues(h *host.Host) {
 			}
 		}
 		q.RPSList, q.XPSList = rps.String(), xps.String()
-		if local, ok := r.cpusOf(q.Node); ok {
+		if local, _ := r.cpusOf(q.Node); !local.IsEmpty() {
 			q.OffNodeList = rps.Minus(local).String()
 		}
 		r.Queues = append(r.Queues, q)
