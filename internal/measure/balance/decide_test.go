@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -109,6 +110,18 @@ func TestDecideLeaves(t *testing.T) {
 			}
 		case len(got) != 1 || got[0].Move != (c.want == "") || !strings.Contains(got[0].Why, c.want):
 			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestPlacedBy: CPUs that a profile has set are not those of an earlier pass, which may be set again.
+func TestPlacedBy(t *testing.T) {
+	id := host.TaskID{TID: 10, Start: 7}
+	d := Decision{PID: 10, Name: "p10", Nodes: "1", CPUs: "1", id: id}
+	for want, reason := range map[bool]setting.Reason{true: d.changes([]host.TaskID{id}, false)[0].Reason, false: {Text: "isolated_cores"}} {
+		e := &journal.Entry{Before: journal.Before{Setting: cpu.TaskAffinity(id), Reason: reason}, State: journal.Live}
+		if got := placedBy(&journal.State{Txs: []*journal.Tx{{Entries: []*journal.Entry{e}}}})(id); got != want {
+			t.Errorf("%q: %t, want %t", reason.Text, got, want)
 		}
 	}
 }

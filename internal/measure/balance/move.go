@@ -43,6 +43,9 @@ func PlanOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.P
 	return e.PlanChanges(ctx, []setting.Change{{Setting: balancing, Want: setting.Text("0"), Reason: setting.Reason{Text: whyOff}}}, state)
 }
 
+// toNodes is in the reason of a move, by which a later pass recognizes it.
+const toNodes = " to nodes "
+
 // Run carries out a plan: each process in a transaction of its own, while the kernel's NUMA balancing
 // is off. Then it looks again, and undoes the moves that made it worse. The report has the results.
 func Run(ctx context.Context, e *tune.Engine, r *Report, self int) (err error) {
@@ -158,7 +161,7 @@ func (d *Decision) supersedes() []int {
 // changes are those of one transaction, in order: the CPUs of the threads, of the threads and
 // children that start later, and the memory.
 func (d *Decision) changes(threads []host.TaskID, whole bool) (all []setting.Change) {
-	reason := setting.Reason{Text: fmt.Sprintf("%s (%d) to nodes %s", d.Name, d.PID, d.Nodes)}
+	reason := setting.Reason{Text: fmt.Sprintf("%s (%d)%s%s", d.Name, d.PID, toNodes, d.Nodes)}
 	want := func(s setting.Setting, value string) {
 		all = append(all, setting.Change{Setting: s, Want: setting.Text(value), Reason: reason})
 	}

@@ -28,7 +28,7 @@ type Report struct {
 }
 
 // Plan looks at the machine for 2 s, and decides about its processes. state is the journal's: a
-// process that fettle has placed earlier may be moved again. self is not considered.
+// process that an earlier pass has placed may be moved again. self is not considered.
 func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options, self int) (*Report, error) {
 	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}}
 	view := placement.Read(h)
@@ -62,10 +62,14 @@ func workload(self int) placement.WorkloadOptions {
 	return o
 }
 
-// placedBy returns a function that reports whether fettle has set the CPUs of a task.
+// placedBy returns a function that reports whether an earlier pass has set the CPUs of a task. What a
+// profile has set is as binding as what an administrator has: CPUs may be isolated by it.
 func placedBy(state *journal.State) func(host.TaskID) bool {
 	chains := state.Chains()
-	return func(id host.TaskID) bool { return len(chains[cpu.TaskAffinity(id)]) > 0 }
+	return func(id host.TaskID) bool {
+		list := chains[cpu.TaskAffinity(id)]
+		return len(list) > 0 && strings.Contains(list[len(list)-1].Reason.Text, toNodes)
+	}
 }
 
 // addSmall adds the named processes that are not in the workload, because they are small and idle. A
