@@ -161,6 +161,9 @@ func TestBrake(t *testing.T) {
 		if c.psi != "" {
 			files["/proc/pressure/memory"] = c.psi
 		}
+		if notes := notesOf(machine.Mounted(t, files)); (len(notes) > 0) != (c.psi == "") {
+			t.Errorf("%q: notes %q", c.psi, notes)
+		}
 		if got := brake(machine.Mounted(t, files), unit.CPUs(1)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%q: %q, want %q", c.psi, got, c.want)
 		}

@@ -71,12 +71,8 @@ const (
 
 // brake returns why no more pages should be moved to the nodes, or "".
 func brake(h *host.Host, nodes unit.CPUSet) string {
-	if line, _, ok := strings.Cut(h.File("/proc/pressure/memory").Text, "\n"); ok {
-		_, rest, _ := strings.Cut(line, "avg10=")
-		word, _, _ := strings.Cut(rest, " ")
-		if share, err := strconv.ParseFloat(word, 64); err == nil && share > mostPressure {
-			return fmt.Sprintf("stopped by memory pressure: %s %% of the last 10 s, limit %d %%", unit.Digits(share), mostPressure)
-		}
+	if share, ok := memoryPressure(h); ok && share > mostPressure {
+		return fmt.Sprintf("stopped by memory pressure: %s %% of the last 10 s, limit %d %%", unit.Digits(share), mostPressure)
 	}
 	for _, n := range nodes.Numbers() {
 		free := int64(0)
@@ -93,6 +89,23 @@ func brake(h *host.Host, nodes unit.CPUSet) string {
 		}
 	}
 	return ""
+}
+
+// memoryPressure returns the share of the last 10 s in which a task waited for memory, in percent. ok
+// is false where the kernel does not measure it.
+func memoryPressure(h *host.Host) (share float64, ok bool) {
+	_, rest, _ := strings.Cut(h.File("/proc/pressure/memory").Text, "avg10=")
+	word, _, _ := strings.Cut(rest, " ")
+	share, err := strconv.ParseFloat(word, 64)
+	return share, err == nil
+}
+
+// notesOf returns which limits of the moves this machine lacks.
+func notesOf(h *host.Host) (notes []string) {
+	if _, ok := memoryPressure(h); !ok {
+		notes = append(notes, "memory pressure unknown (no /proc/pressure/memory; it needs psi=1): only a full node stops the moves")
+	}
+	return notes
 }
 
 // threadsOf returns the threads of a process; none if it has ended, also if its number is in use
