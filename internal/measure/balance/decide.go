@@ -29,8 +29,6 @@ type Options struct {
 	Local int
 	// OnlyFree counts free memory without inactive page cache: numad's -C 0.
 	OnlyFree bool
-
-	isolated unit.CPUSet // CPUs that no process uses by default
 }
 
 // Decision is what is done with one process, and why.
@@ -116,7 +114,7 @@ func (o *Options) decide(w *placement.Workload, p *placement.WorkloadProcess, ou
 		return d
 	}
 	nodes := w.Target(p, o.Utilization)
-	cpus := cpusOf(w, nodes).Minus(o.isolated)
+	cpus := w.CPUsOf(nodes)
 	away := p.Elsewhere(nodes)
 	switch may, err := unit.ParseCPUList(p.CPUs); {
 	case nodes.IsEmpty() || cpus.IsEmpty():

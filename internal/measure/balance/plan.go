@@ -40,7 +40,6 @@ func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options, se
 		if err != nil {
 			return nil, err
 		}
-		o.isolated, _ = unit.ParseCPUList(strings.TrimSpace(h.File("/sys/devices/system/cpu/isolated").Text))
 		r.Notes = append(append(r.Notes, w.Notes...), notesOf(h)...)
 		r.Processes = Decide(w, o, placedBy(state))
 		if err := r.addSmall(h, w, o, self); err != nil {

@@ -12,16 +12,6 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cpusOf returns the CPUs of nodes.
-func cpusOf(w *placement.Workload, nodes unit.CPUSet) (cpus unit.CPUSet) {
-	for _, n := range w.View.Nodes {
-		if own, err := unit.ParseCPUList(strings.TrimSpace(n.CPUs.Or(""))); err == nil && nodes.Has(n.Number) {
-			cpus = cpus.Union(own)
-		}
-	}
-	return cpus
-}
-
 // spreadOn returns the memory of the process by node after its move: what is on the nodes stays, and
 // the rest is spread over them in proportion to their free memory.
 func spreadOn(w *placement.Workload, p *placement.WorkloadProcess, nodes unit.CPUSet) cpu.Spread {

@@ -196,7 +196,7 @@ func (w *Workload) destination(p *WorkloadProcess, unitMemory func(string) int64
 		}
 	}
 	switch {
-	case nodes.Len() >= len(w.View.Nodes) || w.cpusOf(nodes).IsEmpty():
+	case nodes.Len() >= len(w.View.Nodes) || w.CPUsOf(nodes).IsEmpty():
 		return nodes, stayNoRoom, "it needs " + unit.Size(needs).Human() + " on fewer nodes"
 	case away <= 100-leastAligned && p.Elsewhere(nodes)*100 <= (100-leastAligned)*p.Memory.Bytes:
 		return nodes, stayBest, "nodes " + nodes.String()
@@ -206,8 +206,8 @@ func (w *Workload) destination(p *WorkloadProcess, unitMemory func(string) int64
 	return nodes, "", ""
 }
 
-// cpusOf returns the CPUs of nodes, without isolated ones.
-func (w *Workload) cpusOf(nodes unit.CPUSet) (cpus unit.CPUSet) {
+// CPUsOf returns the CPUs of nodes, without isolated ones.
+func (w *Workload) CPUsOf(nodes unit.CPUSet) (cpus unit.CPUSet) {
 	for _, n := range w.View.Nodes {
 		if own, err := unit.ParseCPUList(n.CPUs.Or("")); err == nil && nodes.Has(n.Number) {
 			cpus = cpus.Union(own)
@@ -233,7 +233,7 @@ func (w *Workload) newMove(p *WorkloadProcess, nodes unit.CPUSet) Move {
 	}
 	return Move{
 		Identity: p.Identity, LocalPercent: p.Memory.LocalPercent, MemoryBytes: p.Memory.Bytes, CPUsUsed: float64(p.CPU) / 100,
-		From: unit.CPUs(from...).String(), Nodes: nodes.String(), TargetCPUs: w.cpusOf(nodes).String(), MoveBytes: p.Elsewhere(nodes),
+		From: unit.CPUs(from...).String(), Nodes: nodes.String(), TargetCPUs: w.CPUsOf(nodes).String(), MoveBytes: p.Elsewhere(nodes),
 	}
 }
 
