@@ -89,6 +89,9 @@ func foreignArguments(args []string) (ours, foreign []string) {
 	if at < 0 {
 		return args, nil
 	}
+	if c, _, err := tree("", nil).Find(args[:at+1]); err != nil || c.Name() != "numa" {
+		return args, nil // a word of another command: power record -- fettle numa run
+	}
 	if i := slices.Index(args, "--numastat"); i > at {
 		return args[:i+1], args[i+1:]
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -80,7 +81,10 @@ func (sys system) run(ctx context.Context, version string, args []string, out, e
 	a := &app{system: sys, version: version, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
 	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
 	args, a.foreign = foreignArguments(args)
-	screen.Call = cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
+	call := cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
+	screen.Call = func(r ui.Remedy) string {
+		return strings.TrimSpace(call(r) + " " + internaltext.CommandLine(a.foreign))
+	}
 	root := a.rootCommand(args...)
 	root.SetArgs(args)
 	root.SetErr(errw)
