@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/placement"
 	"fettle.dev/fettle/internal/ui"
@@ -35,6 +36,7 @@ numad -w does. The second and further threads of a core count as 0.2 CPUs each.`
 	}
 	c.Flags().BoolVar(&details, "details", false, "list also the processes to leave where they are, and why")
 	c.Flags().DurationVar(&limit, "read-for", 2*time.Second, "time limit of reading the memory of processes, the largest first")
+	cliutil.Between(c.Flags(), "read-for", time.Millisecond, time.Hour, 2*time.Second)
 	return c
 }
 

@@ -29,3 +29,13 @@ func TestForeignArguments(t *testing.T) {
 		t.Errorf("said %q", said.String())
 	}
 }
+
+// TestReadForLimits: a time that leaves nothing to read is refused before the machine is read.
+func TestReadForLimits(t *testing.T) {
+	for _, call := range []string{"numa show -p 1 --read-for 0s", "numa advise --read-for=-1s"} {
+		var out, said bytes.Buffer
+		if code := Main("test", strings.Fields(call), &out, &said); code != 2 || !strings.Contains(said.String(), "want 1ms to 1h") {
+			t.Errorf("%s: exit %d, %s", call, code, said.String())
+		}
+	}
+}
