@@ -65,6 +65,9 @@ func readBalance(h *host.Host) Balance {
 	words := strings.Fields(b.args + " " + env["OPTIONS"]) // OPTIONS: Debian before 10
 	for i, w := range words {
 		name, value, joined := strings.Cut(w, "=")
+		if len(w) > 2 && w[0] == '-' && w[1] != '-' { // -i40
+			name, value, joined = w[:2], w[2:], true
+		}
 		if !joined && i+1 < len(words) {
 			value = words[i+1]
 		}

@@ -110,8 +110,8 @@ func TestBalance(t *testing.T) {
 		}
 	}
 	f := server(t)
-	f["/etc/sysconfig/irqbalance"] = "IRQBALANCE_ONESHOT=yes\nIRQBALANCE_ARGS=\"--banirq=43 -i 44 --banmod=ixgbe --policyscript=/etc/p\"\n"
-	if got, want := new(readBalance(machine.Mounted(t, f))).words(), "irqbalance runs; leaves out CPUs 3,7 (isolated and nohz_full CPUs); leaves alone interrupts 43, 44; leaves alone modules ixgbe; policy script /etc/p; runs once at boot"; got != want {
+	f["/etc/sysconfig/irqbalance"] = "IRQBALANCE_ONESHOT=yes\nIRQBALANCE_ARGS=\"--banirq=43 -i 44 -i45 --banmod=ixgbe -l/etc/p\"\n"
+	if got, want := new(readBalance(machine.Mounted(t, f))).words(), "irqbalance runs; leaves out CPUs 3,7 (isolated and nohz_full CPUs); leaves alone interrupts 43, 44, 45; leaves alone modules ixgbe; policy script /etc/p; runs once at boot"; got != want {
 		t.Error(got)
 	}
 }
