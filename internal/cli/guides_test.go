@@ -36,9 +36,12 @@ var notRun = map[string]string{
 
 // exitsHere has the exit codes of examples that do not succeed on the stand-in.
 var exitsHere = map[string]int{
-	"check kubelet --for 1.37":      1, // it has no kubelet
-	"verify throughput-performance": 3, // other examples have changed values since
-	"verify --all":                  3,
+	"check kubelet --for 1.37":             1, // it has no kubelet
+	"irq advise ":                          1, // it has no interrupts
+	"irq advise eth0":                      1,
+	"irq advise --output json > plan.json": 1,
+	"verify throughput-performance":        3, // other examples have changed values since
+	"verify --all":                         3,
 }
 
 // TestHelpExamples runs the examples of the help on a stand-in machine, with logs of the
