@@ -79,7 +79,8 @@ func (a *app) numaBalances(ctx context.Context, o balanceOptions) error {
 		defer end()
 	}
 	for {
-		if err := a.numaBalance(ctx, o); err != nil && ctx.Err() == nil && ui.Code(err) != ui.Partial {
+		err := a.numaBalance(ctx, o)
+		if code := ui.Code(err); err != nil && (code == ui.Incomplete || ctx.Err() == nil && code != ui.Partial) {
 			return err
 		}
 		select {
@@ -112,13 +113,13 @@ func (a *app) numaBalance(ctx context.Context, o balanceOptions) error {
 	if r.Moves() == 0 || o.dryRun {
 		return a.balanced(r, nil)
 	}
+	if err := a.mustBeRoot(); err != nil {
+		return err
+	}
 	if !o.yes {
 		if agreed, err := a.screen.Confirm(ctx, "Move these processes? fettle undo restores them."); err != nil || !agreed {
 			return err
 		}
-	}
-	if err := a.mustBeRoot(); err != nil {
-		return err
 	}
 	off, err := balance.PlanOff(ctx, m.Engine, state)
 	if err == nil {
@@ -128,7 +129,7 @@ func (a *app) numaBalance(ctx context.Context, o balanceOptions) error {
 		return err
 	}
 	switch err = balance.Run(ctx, m.Engine, r, os.Getpid()); {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && ui.Code(err) != ui.Incomplete:
 		err = errors.Join(ui.Exit(ui.Interrupted, errors.New("interrupted; complete moves stay")), err)
 	case err == nil:
 		err = r.Err()

@@ -91,6 +91,9 @@ func TestBalanceInGuest(t *testing.T) {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, vm.Read("/run/said"))
 	}
 	t.Log(r.Headline.Lines)
+	for _, d := range r.Processes {
+		t.Logf("%d: %s %s", d.PID, d.Result, d.Why)
+	}
 	for _, pid := range f.pids {
 		local := f.local(pid)
 		if t.Logf("%s: %.1f %% local: %s on CPUs %s", pid, local, f.spread(pid), f.cpus(pid)); local < 95 {

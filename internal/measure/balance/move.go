@@ -54,7 +54,9 @@ func Run(ctx context.Context, e *tune.Engine, r *Report, self int) (err error) {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, restore())
+		if failed := restore(); failed != nil {
+			err = ui.Exit(ui.Incomplete, errors.Join(err, failed))
+		}
 		r.Headline = r.summarizeResults()
 	}()
 	before, err := waits(ctx, e.Host, r)
@@ -224,7 +226,7 @@ func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error
 // lookAgain reads where the moved processes are now, and undoes the moves that made it worse.
 // before is how long each process waited for a CPU, in seconds per second.
 func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]float64, self int) error {
-	now, err := waits(ctx, e.Host, r)
+	more, err := moreWaits(ctx, e.Host, r, before)
 	if err != nil {
 		return err
 	}
@@ -244,7 +246,7 @@ func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]fl
 				d.LocalAfterPercent = &p.Memory.LocalPercent
 			}
 		}
-		why := d.worse(now[d.PID] - before[d.PID])
+		why := d.worse(more[d.PID], before[d.PID])
 		if why == "" {
 			continue
 		}
@@ -256,14 +258,42 @@ func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]fl
 	return nil
 }
 
-// worse returns why the process is worse off after its move, or "". wait is the additional time of
-// waiting for a CPU, in seconds per second.
-func (d *Decision) worse(wait float64) string {
+// moreWaits returns how much longer than before the threads of each process wait for a CPU, in
+// seconds per second. Other programs that run for a moment make a short sample longer, so the least
+// of three samples counts where the first is too long.
+func moreWaits(ctx context.Context, h *host.Host, r *Report, before map[int]float64) (map[int]float64, error) {
+	least := map[int]float64{}
+	for sample := range 3 {
+		now, err := waits(ctx, h, r)
+		if err != nil {
+			return nil, err
+		}
+		long := false
+		for pid, s := range now {
+			if s -= before[pid]; sample == 0 || s < least[pid] {
+				least[pid] = s
+			}
+			long = long || tooLong(least[pid], before[pid])
+		}
+		if !long {
+			break
+		}
+	}
+	return least, nil
+}
+
+// tooLong reports whether a process waits longer for a CPU than a move is worth: 0.25 s more each
+// second, and a quarter more than before.
+func tooLong(more, before float64) bool { return more > worseWait && more > before/4 }
+
+// worse returns why the process is worse off after its move, or "". more is the additional time of
+// waiting for a CPU, and before that before the move, in seconds per second.
+func (d *Decision) worse(more, before float64) string {
 	switch {
 	case d.LocalPercent != nil && d.LocalAfterPercent != nil && *d.LocalAfterPercent < *d.LocalPercent-worseLocal:
 		return fmt.Sprintf("%s local after the move, %s before", percent(d.LocalAfterPercent), percent(d.LocalPercent))
-	case wait > worseWait:
-		return fmt.Sprintf("its threads wait for a CPU: %s s more each second", unit.Digits(wait))
+	case tooLong(more, before):
+		return fmt.Sprintf("its threads wait for a CPU: %s s more each second", unit.Digits(more))
 	}
 	return ""
 }

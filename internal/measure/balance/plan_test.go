@@ -63,17 +63,18 @@ func TestReport(t *testing.T) {
 func TestWorse(t *testing.T) {
 	for _, c := range []struct {
 		before, after *float64
-		wait          float64
+		more, waited  float64
 		want          string
 	}{
-		{new(25.0), new(98.0), 0, ""},
-		{new(60.0), new(59.5), 0.2, ""},
-		{new(60.0), new(40.0), 0, "40 % local after the move, 60 % before"},
-		{new(25.0), new(98.0), 0.5, "its threads wait for a CPU: 0.5 s more each second"},
-		{new(25.0), nil, -1, ""},
+		{new(25.0), new(98.0), 0, 0, ""},
+		{new(60.0), new(59.5), 0.2, 0, ""},
+		{new(25.0), new(98.0), 0.5, 3, ""},
+		{new(60.0), new(40.0), 0, 0, "40 % local after the move, 60 % before"},
+		{new(25.0), new(98.0), 0.5, 1, "its threads wait for a CPU: 0.5 s more each second"},
+		{new(25.0), nil, -1, 0, ""},
 	} {
 		d := Decision{LocalPercent: c.before, LocalAfterPercent: c.after}
-		if got := d.worse(c.wait); got != c.want {
+		if got := d.worse(c.more, c.waited); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
