@@ -108,7 +108,7 @@ func TestSizeRouterFromLog(t *testing.T) {
 	machine := map[string]string{"var/log/haproxy.log": b.String(), main: "global\ndefaults\n", "proc/meminfo": "MemTotal:       16000000 kB\n", "sys/devices/system/cpu/online": "0-3\n"}
 	dir := t.TempDir()
 	out := sizedFront(t, machine, "router", "--for", "haproxy", "--log", "/var/log/haproxy.log", "--cpus", "4", "--ram", "8GiB", "--write", dir)
-	for _, want := range []string{"6,119 connections at a time, as HAProxy logs them; x 2 is 12,238", "it ended 3 requests, the longest after 30 s"} {
+	for _, want := range []string{"6,119 connections at a time, as HAProxy logs them; x 2 is 12,238", "3 requests timed out, the longest after 30 s"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -33,16 +33,20 @@ func Amount(v any, of string) string {
 	return strings.TrimSpace(text + " " + of)
 }
 
-// singular returns the singular of a unit that is a plural noun: node of nodes. Other units ("s",
-// "%") stay.
+// singular returns the singular of a unit that is a plural noun: node of nodes, request/s of
+// requests/s. Other units ("s", "ms", "1/s", "%") stay.
 func singular(of string) string {
+	noun, per, rate := strings.Cut(of, "/")
 	switch {
-	case strings.HasSuffix(of, "sses"):
-		return strings.TrimSuffix(of, "es")
-	case len(of) > 1:
-		return strings.TrimSuffix(of, "s")
+	case strings.HasSuffix(noun, "sses"):
+		noun = strings.TrimSuffix(noun, "es")
+	case len(noun) > 2:
+		noun = strings.TrimSuffix(noun, "s")
 	}
-	return of
+	if rate {
+		return noun + "/" + per
+	}
+	return noun
 }
 
 // formatLimit prints a number of a limit with at most three significant digits, integers in full.
