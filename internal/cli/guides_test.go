@@ -37,6 +37,7 @@ var notRun = map[string]string{
 // exitsHere has the exit codes of examples that do not succeed on the stand-in.
 var exitsHere = map[string]int{
 	"check kubelet --for 1.37":             1, // it has no kubelet
+	"irq advise":                           1,
 	"irq advise ":                          1, // it has no interrupts
 	"irq advise eth0":                      1,
 	"irq advise --output json > plan.json": 1,
