@@ -162,7 +162,12 @@ func sosWithFettle(t *testing.T, dir string, machine ...map[string]rule.State) {
 	}
 	judged := rulesOf(machine[0], func(s rule.State) bool { return s == rule.Passed || s == rule.Warned || s == rule.Failed })
 	if len(unknown)*5 > len(judged) {
-		t.Errorf("%d rules are unknown, and %d are judged on the machine", len(unknown), len(judged))
+		names, _ := filepath.Glob(dir + "/sos_commands/sos_extras/*/*")
+		t.Errorf("%d rules are unknown, and %d are judged on the machine; recorded: %q", len(unknown), len(judged), names)
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			t.Logf("%s: %d bytes, %v; it ends with %q", name, len(text), err, text[max(len(text)-500, 0):])
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"io/fs"
 	"path/filepath"
@@ -26,6 +27,10 @@ func (s *sosreport) overlayArchive(h *Host) *Host {
 		text, err := s.files.ReadFile("/" + inner)
 		if err != nil {
 			continue
+		}
+		// sos merges standard error into the file: progress of a recording that takes seconds.
+		if at := bytes.Index(text, []byte("\n"+archiveHeading+"\n")); at >= 0 && !bytes.HasPrefix(text, []byte(archiveHeading)) {
+			text = text[at+1:]
 		}
 		a, err := ParseArchive(name, text)
 		if err != nil || a.Incomplete != "" {
