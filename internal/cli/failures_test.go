@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"fettle.dev/fettle/internal/testkit/calls"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -16,7 +14,8 @@ import (
 const noFile = "(takes no file"
 
 // missingFiles has for each verb the calls in which an argument or option names a missing file X,
-// separated by "|", or in parentheses why there is none. Missing files of --root are added.
+// separated by "|", or in parentheses the reason for having none. The test adds calls with a missing
+// --root.
 var missingFiles = map[string]string{
 	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench postgres": "(asks the server first",
 	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": noFile, "facts": "--archive X/new",
@@ -38,28 +37,9 @@ var missingFiles = map[string]string{
 func TestMissingFiles(t *testing.T) {
 	state, missing := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "missing")
 	words := strings.NewReplacer("LOG", "../../internal/logformat/testdata/real/httpd-combined.log", "X", missing)
-	left := map[string]bool{}
-	for verb := range missingFiles {
-		left[verb] = true
-	}
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
-		verb := strings.TrimPrefix(c.CommandPath(), "fettle ")
-		for _, sub := range c.Commands() {
-			if !sub.Hidden && sub.Name() != "help" && sub.Name() != "completion" && (sub.Runnable() || sub.HasSubCommands()) {
-				walk(sub)
-			}
-		}
-		if c.HasAvailableSubCommands() && verb != "logs" && verb != "power" || verb == "fettle" {
-			return
-		}
-		named, listed := missingFiles[verb]
-		delete(left, verb)
-		if !listed {
-			t.Errorf("fettle %s is not in missingFiles", verb)
-		}
+	eachVerb(t, "missingFiles", missingFiles, func(verb, named string) {
 		for _, call := range strings.Split(named, "|") {
-			if !listed || strings.HasPrefix(call, "(") {
+			if strings.HasPrefix(call, "(") {
 				break
 			}
 			args := append([]string{"--state-dir", state}, strings.Fields(verb+" "+words.Replace(call))...)
@@ -68,11 +48,7 @@ func TestMissingFiles(t *testing.T) {
 		if call := headlineCalls[verb]; call != "" && !strings.HasPrefix(call, "(") && !strings.Contains(call, "--root") && !strings.HasPrefix(call, "size ") && !strings.Contains(call, "PART") {
 			wantAdvice(t, append([]string{"--state-dir", state, "--root", missing}, strings.Fields(words.Replace(call))...), ui.Usage, missing)
 		}
-	}
-	walk(Command("test"))
-	for verb := range left {
-		t.Errorf("missingFiles has %s, which is not a verb", verb)
-	}
+	})
 }
 
 // TestFailuresHaveAdvice: failures that have nothing to do with files print what to do too.

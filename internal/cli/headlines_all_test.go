@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -66,10 +67,24 @@ func TestVerbsHaveHeadlines(t *testing.T) {
 	dir := t.TempDir()
 	files := strings.NewReplacer("LOG", "../../internal/logformat/testdata/real/httpd-combined.log", "PART", filepath.Join(dir, "a.part"), "DIR", filepath.Join(dir, "out"))
 	Main("test", strings.Fields(files.Replace("logs LOG --save PART")), &bytes.Buffer{}, &bytes.Buffer{})
-	left := map[string]bool{}
-	for verb := range headlineCalls {
-		left[verb] = true
-	}
+	eachVerb(t, "headlineCalls", headlineCalls, func(_, call string) {
+		if strings.HasPrefix(call, "(") {
+			return
+		}
+		args := append([]string{"--state-dir", filepath.Join(dir, "state")}, strings.Fields(files.Replace(call))...)
+		if files.Replace(call) == call && !strings.HasPrefix(call, "size ") {
+			args = append([]string{"--root", "../../testdata/hosts/kvm-guest.txt"}, args...)
+		}
+		if !program.Headline(t, call, args, false) {
+			t.Errorf("%s: no result", call)
+		}
+	})
+}
+
+// eachVerb visits each verb with its entry of a table, which must have exactly the verbs of fettle.
+func eachVerb(t *testing.T, name string, table map[string]string, visit func(verb, entry string)) {
+	t.Helper()
+	left := maps.Clone(table)
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		verb := strings.TrimPrefix(c.CommandPath(), "fettle ")
@@ -81,24 +96,16 @@ func TestVerbsHaveHeadlines(t *testing.T) {
 		if c.HasAvailableSubCommands() && verb != "logs" && verb != "power" || verb == "fettle" {
 			return
 		}
-		call, listed := headlineCalls[verb]
+		entry, listed := table[verb]
 		delete(left, verb)
 		if !listed {
-			t.Errorf("fettle %s is not in headlineCalls", verb)
-		}
-		if !listed || strings.HasPrefix(call, "(") {
+			t.Errorf("%s lacks fettle %s", name, verb)
 			return
 		}
-		args := append([]string{"--state-dir", filepath.Join(dir, "state")}, strings.Fields(files.Replace(call))...)
-		if files.Replace(call) == call && !strings.HasPrefix(call, "size ") {
-			args = append([]string{"--root", "../../testdata/hosts/kvm-guest.txt"}, args...)
-		}
-		if !program.Headline(t, call, args, false) {
-			t.Errorf("%s: no result", call)
-		}
+		visit(verb, entry)
 	}
 	walk(Command("test"))
 	for verb := range left {
-		t.Errorf("headlineCalls has %s, which is not a verb", verb)
+		t.Errorf("%s has %s, which is not a verb", name, verb)
 	}
 }

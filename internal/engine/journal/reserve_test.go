@@ -71,8 +71,8 @@ func TestRoomIsWrittenWhereItCannotBeSetAside(t *testing.T) {
 }
 
 // TestTornRecordOverZeros tests a record that was written over zeros and reached the disk only in
-// part, its end before its beginning. The write was never acknowledged. So this is no damage, and
-// opening the journal removes the rest.
+// part, its end before its beginning. The journal has never acknowledged this write, so it reports no
+// damage: opening it removes the rest.
 func TestTornRecordOverZeros(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	path := filepath.Join(dir, "journal")

@@ -7,8 +7,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// The real systemd accepts each drop-in: with a cpuset, without one, and with CPUAffinity= only. It
-// reads the directives: the same text with a mask that is no list is rejected.
+// TestDropInsAreValid tests that the real systemd accepts each drop-in: with a cpuset, without one,
+// and with CPUAffinity= only. It rejects the same drop-in with an invalid mask, so it does read them.
 func TestDropInsAreValid(t *testing.T) {
 	testkitroot.Real(t, "runs systemd-analyze in the Debian test root")
 	files := map[string]string{}

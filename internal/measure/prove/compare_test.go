@@ -160,8 +160,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// TestNothing tests that there is no ratio if a side is 0 or almost 0, and no infinity, which JSON
-// cannot represent.
+// TestNothing tests that a comparison has no ratio if one side is 0 or almost 0. JSON cannot
+// represent an infinite ratio.
 func TestNothing(t *testing.T) {
 	a := bench(t, 1, evidence.Series{Name: "zero", Unit: "ms", Samples: []float64{5, 6}}, evidence.Series{Name: "next", Unit: "ms", Samples: []float64{1e-300, 1e-300}},
 		evidence.Series{Name: "wild", Unit: "ms", Samples: []float64{1e-300, 1}})

@@ -269,8 +269,8 @@ func TestCoupled(t *testing.T) {
 	}
 }
 
-// TestWithoutRoot plans as the user nobody. The kernel reports wake-on-LAN only to root, so it is
-// unknown, not unsupported.
+// TestWithoutRoot plans as the user nobody. The kernel reports wake-on-LAN only to root, so the
+// plan calls it unknown, not unsupported.
 func TestWithoutRoot(t *testing.T) {
 	l := newLab(t)
 	const nobody = 65534
