@@ -199,16 +199,18 @@ const (
 	waitSample = time.Second
 	// worseLocal is the loss of local share, in percentage points.
 	worseLocal = 1
-	// worseWait is how much longer the threads of a process wait for a CPU, in seconds per second.
-	worseWait = 0.25
+	// worseWait is how much more of its runnable time a process waits for a CPU, in percentage points.
+	// The helper threads of a runtime that shares one CPU with its main thread wait up to 20 %.
+	worseWait = 25
 )
 
-// waits returns how long the threads of each process to move wait for a CPU, in seconds per second.
+// waits returns the share of its runnable time in which each process to move waits for a CPU, in
+// percent.
 func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error) {
-	first, began := map[host.TaskID]map[host.TaskID]float64{}, h.Clock.Now()
+	first := map[host.TaskID]map[host.TaskID]runnable{}
 	for _, d := range r.Processes {
 		if d.Move {
-			first[d.id] = waited(h, d.id)
+			first[d.id] = runnableTimes(h, d.id)
 		}
 	}
 	select {
@@ -218,15 +220,15 @@ func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error
 	}
 	share := map[int]float64{}
 	for id, before := range first {
-		share[id.TID] = waitedSince(before, waited(h, id)) / h.Clock.Now().Sub(began).Seconds()
+		share[id.TID] = waitPercent(before, runnableTimes(h, id))
 	}
 	return share, nil
 }
 
 // lookAgain reads where the moved processes are now, and undoes the moves that made it worse.
-// before is how long each process waited for a CPU, in seconds per second.
+// before is the share of its runnable time in which each process waited for a CPU, in percent.
 func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]float64, self int) error {
-	more, err := moreWaits(ctx, e.Host, r, before)
+	after, err := leastWaits(ctx, e.Host, r, before)
 	if err != nil {
 		return err
 	}
@@ -246,7 +248,7 @@ func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]fl
 				d.LocalAfterPercent = &p.Memory.LocalPercent
 			}
 		}
-		why := d.worse(more[d.PID], before[d.PID])
+		why := d.worse(before[d.PID], after[d.PID])
 		if why == "" {
 			continue
 		}
@@ -258,10 +260,9 @@ func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]fl
 	return nil
 }
 
-// moreWaits returns how much longer than before the threads of each process wait for a CPU, in
-// seconds per second. Other programs that run for a moment make a short sample longer, so the least
-// of three samples counts where the first is too long.
-func moreWaits(ctx context.Context, h *host.Host, r *Report, before map[int]float64) (map[int]float64, error) {
+// leastWaits samples the waits after a move. Other programs that run for a moment make a short
+// sample longer, so the least of three samples counts where the first is too long.
+func leastWaits(ctx context.Context, h *host.Host, r *Report, before map[int]float64) (map[int]float64, error) {
 	least := map[int]float64{}
 	for sample := range 3 {
 		now, err := waits(ctx, h, r)
@@ -269,11 +270,11 @@ func moreWaits(ctx context.Context, h *host.Host, r *Report, before map[int]floa
 			return nil, err
 		}
 		long := false
-		for pid, s := range now {
-			if s -= before[pid]; sample == 0 || s < least[pid] {
-				least[pid] = s
+		for pid, percent := range now {
+			if sample == 0 || percent < least[pid] {
+				least[pid] = percent
 			}
-			long = long || tooLong(least[pid], before[pid])
+			long = long || least[pid]-before[pid] > worseWait
 		}
 		if !long {
 			break
@@ -282,18 +283,14 @@ func moreWaits(ctx context.Context, h *host.Host, r *Report, before map[int]floa
 	return least, nil
 }
 
-// tooLong reports whether a process waits longer for a CPU than a move is worth: 0.25 s more each
-// second, and a quarter more than before.
-func tooLong(more, before float64) bool { return more > worseWait && more > before/4 }
-
-// worse returns why the process is worse off after its move, or "". more is the additional time of
-// waiting for a CPU, and before that before the move, in seconds per second.
-func (d *Decision) worse(more, before float64) string {
+// worse returns why the process is worse off after its move, or "". before and after are the shares
+// of its runnable time in which it waits for a CPU, in percent.
+func (d *Decision) worse(before, after float64) string {
 	switch {
 	case d.LocalPercent != nil && d.LocalAfterPercent != nil && *d.LocalAfterPercent < *d.LocalPercent-worseLocal:
 		return fmt.Sprintf("%s local after the move, %s before", percent(d.LocalAfterPercent), percent(d.LocalPercent))
-	case tooLong(more, before):
-		return fmt.Sprintf("its threads wait for a CPU: %s s more each second", unit.Digits(more))
+	case after-before > worseWait:
+		return fmt.Sprintf("it waits for a CPU %s of its runnable time, %s before", percent(&after), percent(&before))
 	}
 	return ""
 }

@@ -62,30 +62,40 @@ func TestReport(t *testing.T) {
 
 func TestWorse(t *testing.T) {
 	for _, c := range []struct {
-		before, after *float64
-		more, waited  float64
-		want          string
+		before, after         *float64
+		waitBefore, waitAfter float64
+		want                  string
 	}{
 		{new(25.0), new(98.0), 0, 0, ""},
-		{new(60.0), new(59.5), 0.2, 0, ""},
-		{new(25.0), new(98.0), 0.5, 3, ""},
+		{new(60.0), new(59.5), 0, 20, ""}, // a helper thread of its runtime waits
+		{new(25.0), new(98.0), 50, 70, ""},
 		{new(60.0), new(40.0), 0, 0, "40 % local after the move, 60 % before"},
-		{new(25.0), new(98.0), 0.5, 1, "its threads wait for a CPU: 0.5 s more each second"},
-		{new(25.0), nil, -1, 0, ""},
+		{new(25.0), new(98.0), 2, 50, "it waits for a CPU 50 % of its runnable time, 2 % before"},
+		{new(25.0), nil, 60, 0, ""},
 	} {
 		d := Decision{LocalPercent: c.before, LocalAfterPercent: c.after}
-		if got := d.worse(c.more, c.waited); got != c.want {
+		if got := d.worse(c.waitBefore, c.waitAfter); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }
 
 // A thread that ends takes its time along, and a new one brings its own.
-func TestWaitedSince(t *testing.T) {
+func TestWaitPercent(t *testing.T) {
 	one, two, three := host.TaskID{TID: 1}, host.TaskID{TID: 2}, host.TaskID{TID: 3}
-	before, after := map[host.TaskID]float64{one: 1000, two: 5}, map[host.TaskID]float64{two: 5.5, three: 0.25}
-	if got := waitedSince(before, after); got != 0.75 {
-		t.Errorf("%g s, want 0.75", got)
+	before := map[host.TaskID]runnable{one: {ran: 1e12, waited: 1e12}, two: {ran: 5e9, waited: 5e9}}
+	for _, c := range []struct {
+		after map[host.TaskID]runnable
+		want  float64
+	}{
+		{map[host.TaskID]runnable{two: {ran: 5.5e9, waited: 5.25e9}, three: {waited: 0.25e9}}, 50},
+		{map[host.TaskID]runnable{two: {ran: 6e9, waited: 5e9}}, 0},
+		{map[host.TaskID]runnable{two: {ran: 5.001e9, waited: 5.002e9}}, 0},
+		{nil, 0},
+	} {
+		if got := waitPercent(before, c.after); got != c.want {
+			t.Errorf("%v: %g %%, want %g", c.after, got, c.want)
+		}
 	}
 }
 

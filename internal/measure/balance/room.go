@@ -118,24 +118,34 @@ func threadsOf(h *host.Host, process host.TaskID) (ids []host.TaskID) {
 	return ids
 }
 
-// waited returns how long each thread of a process has waited for a CPU, in seconds.
-func waited(h *host.Host, process host.TaskID) map[host.TaskID]float64 {
-	all := map[host.TaskID]float64{}
+// runnable is how long a thread ran and waited for a CPU since it started, in nanoseconds.
+type runnable struct{ ran, waited float64 }
+
+// runnableTimes returns the times of each thread of a process.
+func runnableTimes(h *host.Host, process host.TaskID) map[host.TaskID]runnable {
+	all := map[host.TaskID]runnable{}
 	for _, id := range threadsOf(h, process) {
 		f := strings.Fields(h.File(fmt.Sprintf("/proc/%d/task/%d/schedstat", process.TID, id.TID)).Text)
 		if len(f) == 3 {
-			ns, _ := strconv.ParseFloat(f[1], 64)
-			all[id] = ns / 1e9
+			ran, _ := strconv.ParseFloat(f[0], 64)
+			waited, _ := strconv.ParseFloat(f[1], 64)
+			all[id] = runnable{ran, waited}
 		}
 	}
 	return all
 }
 
-// waitedSince returns how long the threads that are in after have waited since before. One that has
-// ended meanwhile takes its time along and does not count.
-func waitedSince(before, after map[host.TaskID]float64) (s float64) {
+// waitPercent returns the share of their runnable time in which the threads in after have waited for
+// a CPU since before: 0 to 100, and 0 if that is less than 0.1 s, which is too little to judge by. A
+// thread that has ended meanwhile does not count.
+func waitPercent(before, after map[host.TaskID]runnable) float64 {
+	ran, waited := 0.0, 0.0
 	for id, now := range after {
-		s += now - before[id]
+		ran += now.ran - before[id].ran
+		waited += now.waited - before[id].waited
 	}
-	return s
+	if ran+waited < 1e8 {
+		return 0
+	}
+	return 100 * waited / (ran + waited)
 }
