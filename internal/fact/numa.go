@@ -83,11 +83,11 @@ func (t *NodeTable) MemoryKeys() []string { return t.meminfo.keys }
 // AllocatedKeys returns the names of the counters of the node's numastat, in the kernel's order.
 func (t *NodeTable) AllocatedKeys() []string { return t.allocated.keys }
 
-// CollectNodes reads the facts about memory, NUMA nodes, disks and network devices, and the
+// CollectNodes reads the facts about memory and NUMA nodes, those of further collectors, and the
 // tables of each node. It reads each file once.
-func CollectNodes(h *host.Host) (*Facts, []NodeTable) {
+func CollectNodes(h *host.Host, further ...string) (*Facts, []NodeTable) {
 	r := newReader(h)
-	f := collect(h, r, "numa", "memory", "disk", "net")
+	f := collect(h, r, append(further, "numa", "memory")...)
 	var tables []NodeTable
 	for _, name := range f.NUMA.Node.Names() {
 		n, err := strconv.Atoi(strings.TrimPrefix(name, "node"))

@@ -65,6 +65,17 @@ var secretFiles = []string{
 	"/sys/hypervisor/uuid",
 }
 
+// secretFilesBelow returns secretFiles by the first directory, which no pattern leaves open. A
+// machine is read by thousands of files, most of them below /proc and /sys.
+var secretFilesBelow = sync.OnceValue(func() map[string][]string {
+	below := map[string][]string{}
+	for _, pattern := range secretFiles {
+		top, _, _ := strings.Cut(pattern[1:], "/")
+		below[top] = append(below[top], pattern)
+	}
+	return below
+})
+
 // secretNames are patterns of base names of files that are secret in any directory.
 var secretNames = []string{
 	"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "*.key", "*.keytab", "*.p12", "*.pfx",
@@ -75,7 +86,8 @@ func secretFile(p string) bool {
 	if p == "" {
 		return false
 	}
-	for _, pattern := range secretFiles {
+	top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+	for _, pattern := range secretFilesBelow()[top] {
 		if ok, _ := path.Match(pattern, p); ok {
 			return true
 		}

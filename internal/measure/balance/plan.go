@@ -31,7 +31,7 @@ type Report struct {
 // process that an earlier pass has placed may be moved again. self is not considered.
 func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options, self int) (*Report, error) {
 	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}}
-	view := placement.Read(h)
+	view := placement.ReadNodes(h)
 	if r.Nodes = len(view.Nodes); r.Nodes == 0 && len(view.Unknown) > 0 {
 		return nil, fmt.Errorf("nothing could be determined: %s", view.Unknown[0])
 	}

@@ -78,7 +78,7 @@ var ErrRecorded = errors.New("which processes to move is unknown: a recorded mac
 // number of nodes is known of a recorded machine: if it has more than one, PlanAll returns
 // ErrRecorded.
 func PlanAll(ctx context.Context, h *host.Host, self int, readFor time.Duration) (*Plan, error) {
-	if nodes := Read(h).Nodes; len(nodes) < 2 {
+	if nodes := ReadNodes(h).Nodes; len(nodes) < 2 {
 		p := newPlan()
 		p.Headline.Line("leave it: %s, so all memory is at the same distance from all CPUs", p.Headline.Count("nodes", max(len(nodes), 1), "NUMA node"))
 		return p, nil

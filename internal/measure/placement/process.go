@@ -70,7 +70,7 @@ func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*P
 	slices.SortFunc(found, func(a, b Identity) int {
 		return cmp.Or(cmp.Compare(b.ResidentBytes, a.ResidentBytes), cmp.Compare(a.PID, b.PID))
 	})
-	v := Read(h)
+	v := ReadNodes(h)
 	out := &Processes{Schema: "fettle/numa-processes/v1", Processes: []Process{}, Unread: []Unread{}}
 	out.Unread = append(out.Unread, readMaps(h, found, limit, func(i int, maps string) {
 		out.Processes = append(out.Processes, v.place(h, &found[i], maps))

@@ -64,25 +64,42 @@ type HugePages struct {
 
 // Read reads the nodes of a machine, and the devices and interrupts near them.
 func Read(h *host.Host) *View {
+	f, tables := fact.CollectNodes(h, "disk", "net")
+	v := newView(h, f, tables)
+	v.Devices = append(v.Devices, devices(h, f, v.cpus())...)
+	v.Headline = v.summarize()
+	return v
+}
+
+// ReadNodes reads the nodes without devices, interrupts and headline.
+func ReadNodes(h *host.Host) *View {
 	f, tables := fact.CollectNodes(h)
+	return newView(h, f, tables)
+}
+
+func newView(h *host.Host, f *fact.Facts, tables []fact.NodeTable) *View {
 	v := &View{Schema: "fettle/numa/v1", Nodes: []Node{}, Balancing: f.NUMA.Balancing, Devices: []Device{}, Unknown: []string{}}
 	if _, ok := f.NUMA.Node.Len(); !ok {
 		v.Unknown = append(v.Unknown, f.NUMA.Node.Unknown())
 	}
 	cxl := cxlNodes(h)
-	cpus := map[int]unit.CPUSet{}
 	for _, t := range tables {
-		n := newNode(f, &t, cxl[t.Number])
-		v.Nodes = append(v.Nodes, n)
-		if set, err := unit.ParseCPUList(n.CPUs.Or("")); err == nil {
-			cpus[t.Number] = set
-		}
+		v.Nodes = append(v.Nodes, newNode(f, &t, cxl[t.Number]))
 	}
 	v.readHintFaults(h)
-	v.Devices = append(v.Devices, devices(h, f, cpus)...)
 	v.listUnknown()
-	v.Headline = v.summarize()
 	return v
+}
+
+// cpus returns the CPUs of each node for which they are known.
+func (v *View) cpus() map[int]unit.CPUSet {
+	cpus := map[int]unit.CPUSet{}
+	for _, n := range v.Nodes {
+		if set, err := unit.ParseCPUList(n.CPUs.Or("")); err == nil {
+			cpus[n.Number] = set
+		}
+	}
+	return cpus
 }
 
 // listUnknown adds why values of the nodes are unknown, each reason once.

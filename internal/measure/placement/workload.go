@@ -96,7 +96,7 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 	if err != nil {
 		return nil, err
 	}
-	w := &Workload{View: Read(h)}
+	w := &Workload{View: ReadNodes(h)}
 	if w.Rooms, w.Notes, err = Rooms(h, cpus, later); err != nil {
 		return nil, err
 	}
