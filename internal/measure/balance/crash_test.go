@@ -115,7 +115,7 @@ func TestKilledMove(t *testing.T) {
 	v, narrowed, points := startVictim(t), 0, 0
 	for n := 1; ; n += step {
 		state := filepath.Join(t.TempDir(), "state")
-		c := exec.Command(os.Args[0], state, strconv.Itoa(n), strconv.Itoa(v.pid), last)
+		c := exec.Command(os.Args[0], state, strconv.Itoa(n), strconv.Itoa(v.pid), "0", last)
 		c.Env = append(os.Environ(), "FETTLE_TEST_BALANCE=move")
 		out, err := c.CombinedOutput()
 		killed := err != nil && err.Error() == "signal: killed"

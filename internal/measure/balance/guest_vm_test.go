@@ -14,27 +14,35 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// four are the numbers of four processes of 350 MB that work, each interleaved over four nodes of
-// 1 GiB.
-type four struct {
+// workers are processes that work, each with memory interleaved over four nodes of 1 GiB.
+type workers struct {
 	vm   *testkitvm.VM
 	pids []string
 }
 
-func startFour(vm *testkitvm.VM) *four {
-	f := &four{vm: vm}
-	for i := range 4 {
-		vm.Must(fmt.Sprintf("systemd-run --quiet --unit=hold%d --property=Nice=19 --setenv=FETTLE_TEST_BALANCE=hold --property=StandardOutput=file:/run/hold%[1]d /usr/local/bin/hold 350 work", i))
+// startWorkers starts as many processes with so many MiB each.
+func startWorkers(vm *testkitvm.VM, number, mib int) *workers {
+	f := &workers{vm: vm}
+	for i := range number {
+		vm.Must(fmt.Sprintf("rm -f /run/hold%d; systemd-run --quiet --unit=hold%[1]d --property=Nice=19 --setenv=FETTLE_TEST_BALANCE=hold --property=StandardOutput=file:/run/hold%[1]d /usr/local/bin/hold %d work", i, mib))
+		vm.Must(fmt.Sprintf("until grep -q ready /run/hold%d; do sleep 1; done", i))
+		f.pids = append(f.pids, strings.TrimSpace(vm.Must(fmt.Sprintf("systemctl show --property=MainPID --value hold%d", i))))
 	}
-	vm.Must("for i in 0 1 2 3; do until grep -q ready /run/hold$i; do sleep 1; done; done")
-	f.pids = strings.Fields(vm.Must("for i in 0 1 2 3; do systemctl show --property=MainPID --value hold$i; done"))
 	return f
 }
 
-func (f *four) stop() { f.vm.Must("systemctl stop hold0 hold1 hold2 hold3") }
+func (f *workers) stop() { f.vm.Must("systemctl stop 'hold*'") }
+
+func (f *workers) spreads() map[string]cpu.Spread {
+	all := map[string]cpu.Spread{}
+	for _, pid := range f.pids {
+		all[pid] = f.spread(pid)
+	}
+	return all
+}
 
 // spread returns the memory of a process by node.
-func (f *four) spread(pid string) cpu.Spread {
+func (f *workers) spread(pid string) cpu.Spread {
 	all := cpu.Spread{}
 	fact.ParseNumaMaps(f.vm.Must("cat /proc/"+pid+"/numa_maps"), 4096, func(m *fact.NumaMapping) {
 		for _, n := range m.Nodes {
@@ -45,13 +53,13 @@ func (f *four) spread(pid string) cpu.Spread {
 }
 
 // cpus returns the CPUs of all threads of a process: one line, or one for each that differs.
-func (f *four) cpus(pid string) string {
+func (f *workers) cpus(pid string) string {
 	return strings.TrimSpace(f.vm.Must("sed -n 's/Cpus_allowed_list:.//p' /proc/" + pid + "/task/*/status | sort -u"))
 }
 
 // local returns the share of the memory that is on the nodes of the CPUs, in percent: 0 while it
 // may use all of them. In the guest, node N has CPU N.
-func (f *four) local(pid string) float64 {
+func (f *workers) local(pid string) float64 {
 	nodes, err := unit.ParseCPUList(f.cpus(pid))
 	if err != nil || nodes.Len() == 4 {
 		return 0
@@ -77,11 +85,10 @@ func TestBalanceInGuest(t *testing.T) {
 	// The kernel's balancing is on, but begins after an hour: it would move the pages too.
 	vm.Must("mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug; cd /sys/kernel/debug/sched/numa_balancing && for f in scan_delay_ms scan_period_max_ms scan_period_min_ms; do echo 3600000 >$f; done; sysctl -w kernel.numa_balancing=1")
 
-	f := startFour(vm)
+	f := startWorkers(vm, 4, 350)
 	vm.Must("sync; echo 3 >/proc/sys/vm/drop_caches") // the programs that were put there, in active page cache
-	before := map[string]cpu.Spread{}
+	before := f.spreads()
 	for _, pid := range f.pids {
-		before[pid] = f.spread(pid)
 		t.Logf("%s: %s on CPUs %s", pid, before[pid], f.cpus(pid))
 	}
 	// At 85 %, a whole CPU is more than a node of this guest has.
@@ -107,11 +114,11 @@ func TestBalanceInGuest(t *testing.T) {
 		t.Errorf("a second time: %s", out)
 	}
 	f.undone(t, "undo", before)
-	t.Run("killed", func(t *testing.T) { f.killed(t, before) })
 	f.stop()
+	t.Run("killed", func(t *testing.T) { startWorkers(vm, 1, 48).killed(t) })
 
 	// numad moves one process in each pass.
-	f = startFour(vm)
+	f = startWorkers(vm, 4, 350)
 	vm.Must("mkdir -p /run/numad && numad -u 120 -i 5:15 -l 6")
 	done := func() (all int) {
 		for _, pid := range f.pids {
@@ -130,7 +137,7 @@ func TestBalanceInGuest(t *testing.T) {
 }
 
 // undone runs fettle undo, and checks that everything is as before.
-func (f *four) undone(t *testing.T, when string, before map[string]cpu.Spread) {
+func (f *workers) undone(t *testing.T, when string, before map[string]cpu.Spread) {
 	t.Helper()
 	if out, code := f.vm.RunFor(time.Hour, "fettle undo 2>&1"); code != 0 {
 		t.Errorf("%s: exit %d\n%s", when, code, out)
@@ -146,15 +153,17 @@ func (f *four) undone(t *testing.T, when string, before map[string]cpu.Spread) {
 	}
 }
 
-// killed kills a pass with one process at every seventh point at which a crash could leave incomplete
-// work, and undoes it.
-func (f *four) killed(t *testing.T, before map[string]cpu.Spread) {
-	off := false
-	for n := 1; ; n += 7 {
-		out, code := f.vm.RunFor(time.Hour, fmt.Sprintf("FETTLE_TEST_BALANCE=move hold /var/lib/fettle %d %s 2>&1", n, f.pids[0]))
+// killed kills the move of a process at every third point at which a crash could leave incomplete
+// work, and undoes it. The process is small, because pages move slowly in the guest.
+func (f *workers) killed(t *testing.T) {
+	defer f.stop()
+	before, off := f.spreads(), false
+	for n := 1; ; n += 3 {
+		out, code := f.vm.RunFor(time.Hour, fmt.Sprintf("FETTLE_TEST_BALANCE=move hold /var/lib/fettle %d %s 1 1 2>&1", n, f.pids[0]))
 		off = off || strings.TrimSpace(f.vm.Read("/proc/sys/kernel/numa_balancing")) == "0"
 		f.undone(t, fmt.Sprintf("killed at point %d", n), before)
 		if code == 0 {
+			t.Logf("%d points", n)
 			if n < 20 || !off {
 				t.Errorf("%d points; numa_balancing seen off: %v", n, off)
 			}

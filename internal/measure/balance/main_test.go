@@ -3,6 +3,7 @@ package balance
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/placement"
 )
 
 // TestMain runs this program as a process to move, or as one that moves it, in tests and in a
@@ -90,8 +92,8 @@ func newEngine(dir string) *tune.Engine {
 }
 
 // moveAndDie moves a process, and kills itself at the n-th point at which a crash could leave
-// incomplete work: STATE-DIR N PID CPUS. On a machine with several nodes it moves it to the nodes
-// that it chooses.
+// incomplete work: STATE-DIR N PID NODE CPUS. On a machine with several nodes, which is a guest, the
+// kernel's balancing is off meanwhile.
 func moveAndDie() {
 	ctx, e := context.Background(), newEngine(os.Args[1])
 	left, _ := strconv.Atoi(os.Args[2])
@@ -101,29 +103,39 @@ func moveAndDie() {
 			select {}
 		}
 	}
-	state, err := e.State()
-	if err != nil {
-		panic(err)
-	}
-	r, err := Plan(ctx, e.Host, state, Options{Processes: os.Args[3:4], Utilization: 120, Local: 90}, os.Getpid())
-	switch {
-	case err != nil:
-	case r.Nodes > 1:
-		err = Run(ctx, e, r, os.Getpid())
-	default:
-		pid, _ := strconv.Atoi(os.Args[3])
-		var task host.Task
-		if task, err = e.Host.Sched.Task(pid); err == nil {
-			d := Decision{PID: pid, Name: task.Comm, Nodes: "0", CPUs: os.Args[4], Move: true, id: task.TaskID}
-			if d.spread, err = cpu.ReadSpread(e.Host, d.id); err == nil {
-				if err = move(ctx, e, &d); err == nil && d.Result != Moved {
-					err = fmt.Errorf("%+v", d)
-				}
-			}
-		}
-	}
-	if err != nil {
+	if err := moveTo(ctx, e, os.Args[3], os.Args[4], os.Args[5]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func moveTo(ctx context.Context, e *tune.Engine, pid, node, cpus string) (err error) {
+	number, err := strconv.Atoi(pid)
+	if err != nil {
+		return err
+	}
+	task, err := e.Host.Sched.Task(number)
+	if err != nil {
+		return err
+	}
+	d := Decision{PID: number, Name: task.Comm, Nodes: node, CPUs: cpus, Move: true, id: task.TaskID}
+	if d.spread, err = cpu.ReadSpread(e.Host, d.id); err != nil {
+		return err
+	}
+	if len(placement.ReadNodes(e.Host).Nodes) > 1 {
+		to, _ := strconv.Atoi(node)
+		d.spread = cpu.Spread{to: d.spread.Total()}
+		restore, err := switchOff(ctx, e)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, restore()) }()
+	}
+	if err := move(ctx, e, &d); err != nil {
+		return err
+	}
+	if d.Result != Moved {
+		return fmt.Errorf("%+v", d)
+	}
+	return nil
 }
