@@ -103,7 +103,8 @@ func (a *app) numaBalance(ctx context.Context, o balanceOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := balance.Plan(ctx, m.Host, state, o.Options, os.Getpid())
+	o.Self = os.Getpid()
+	r, err := balance.Plan(ctx, m.Host, state, o.Options)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (a *app) numaBalance(ctx context.Context, o balanceOptions) error {
 	if err != nil {
 		return err
 	}
-	switch err = balance.Run(ctx, m.Engine, r, os.Getpid()); {
+	switch err = balance.Run(ctx, m.Engine, r); {
 	case ctx.Err() != nil && ui.Code(err) != ui.Incomplete:
 		err = errors.Join(ui.Exit(ui.Interrupted, errors.New("interrupted; complete moves stay")), err)
 	case err == nil:

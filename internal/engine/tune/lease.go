@@ -266,6 +266,16 @@ var ErrAlive = &ui.Sentinel{Text: "a fettle daemon runs already", Exits: ui.Refu
 // ErrAlive names its process.
 func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, ErrAlive) }
 
+// passFile is locked while a pass of fettle numa balance moves processes.
+const passFile = "numa-balance"
+
+// ErrPass is returned to a second pass.
+var ErrPass = &ui.Sentinel{Text: "another pass moves processes between NUMA nodes", Exits: ui.Busy, Hint: "wait until it ends", Remedy: &ui.Remedy{}}
+
+// Pass registers this process as the one that moves processes between NUMA nodes, until the file is
+// closed. If there is one, ErrPass names it.
+func Pass(stateDir string) (*os.File, error) { return hold(stateDir, passFile, ErrPass) }
+
 // hold locks a file in the state directory. It returns taken if another process holds the lock.
 func hold(stateDir, name string, taken error) (*os.File, error) {
 	if err := journal.Prepare(stateDir); err != nil {

@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -166,16 +167,72 @@ func TestMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !placedBy(state)(d.id) || placedBy(&journal.State{})(d.id) {
+	bound := unit.CPUs(all.Max())
+	if !placedBy(state)(d.id, bound) || placedBy(&journal.State{})(d.id, bound) {
 		t.Error("the journal does not show who has placed the process")
 	}
-	if _, err := e.Undo(t.Context(), d.Transaction); err != nil {
-		t.Fatal(err)
+	if placedBy(state)(d.id, unit.CPUs(0)) {
+		t.Error("CPUs that an administrator has set since count as those of the pass")
+	}
+	if err := (&Report{last: d.Transaction}).current(e); err != nil {
+		t.Error(err)
+	}
+	if err := (&Report{last: d.Transaction - 1}).current(e); !errors.Is(err, tune.ErrPass) {
+		t.Errorf("a plan from before another pass: %v", err)
+	}
+	if err := d.undo(t.Context(), e, "worse"); err != nil || d.Result != Undone || d.Why != "worse" {
+		t.Fatalf("%v, %+v", err, d)
 	}
 	now := affinities(t, v.pid)
 	maps.DeleteFunc(now, func(id host.TaskID, _ string) bool { return before[id] == "" })
 	if !maps.Equal(before, now) || len(differs(affinities(t, child), all.String())) > 0 {
 		t.Errorf("undone: %v, before: %v", slices.Sorted(maps.Values(now)), before)
+	}
+}
+
+// TestUndoInPart: CPUs that another program has set after the move stay, and the result says so.
+func TestUndoInPart(t *testing.T) {
+	all, err := host.Live().Sched.Affinity(taskOf(t, os.Getpid()))
+	if err != nil || all.Len() < 2 {
+		root.Missing(t, "needs two CPUs")
+	}
+	v, e := startVictim(t), newEngine(filepath.Join(t.TempDir(), "state"))
+	d := Decision{PID: v.pid, Name: "hold", Nodes: "0", CPUs: unit.CPUs(all.Max()).String(), Move: true, id: taskOf(t, v.pid)}
+	if d.spread, err = cpu.ReadSpread(e.Host, d.id); err != nil {
+		t.Fatal(err)
+	}
+	if err := move(t.Context(), e, &d); err != nil || d.Result != Moved {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	other := unit.CPUs(all.Numbers()[0])
+	if err := e.Host.Sched.SetAffinity(d.id, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.undo(t.Context(), e, "worse"); err != nil || d.Result != UndoneInPart || !strings.HasPrefix(d.Why, "worse; task:") {
+		t.Errorf("%v, %s: %s", err, d.Result, d.Why)
+	}
+	if now, err := e.Host.Sched.Affinity(d.id); err != nil || !now.Equal(other) {
+		t.Errorf("CPUs %s, %v", now, err)
+	}
+}
+
+// TestOnePass: a second pass changes nothing while another one runs.
+func TestOnePass(t *testing.T) {
+	e := newEngine(filepath.Join(t.TempDir(), "state"))
+	lock, err := tune.Pass(e.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Run(t.Context(), e, example()); !errors.Is(err, tune.ErrPass) || ui.Code(err) != ui.Busy {
+		t.Errorf("%v, want %v", err, tune.ErrPass)
+	}
+	lock.Close()
+	if lock, err = tune.Pass(e.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	if s, err := e.State(); err != nil || len(s.Txs) > 0 {
+		t.Errorf("%v, %v", s, err)
 	}
 }
 

@@ -29,6 +29,15 @@ type Options struct {
 	Local int
 	// OnlyFree counts free memory without inactive page cache: numad's -C 0.
 	OnlyFree bool
+	// Self is a process that is not considered: the caller.
+	Self int
+	// Daemon says that passes follow each other: the words of Processes may name no process yet.
+	Daemon bool
+	// Since, if not nil, is the beginning of the interval in which CPU time counts: Report.Usage of
+	// an earlier pass. Otherwise the interval begins now, and takes 2 s.
+	Since *placement.Usage
+	// Leave, if not nil, returns why a process is left alone, or "".
+	Leave func(host.TaskID) string
 }
 
 // Decision is what is done with one process, and why.
@@ -58,10 +67,18 @@ type Decision struct {
 	spread cpu.Spread // the memory by node after the move
 }
 
-// Decide decides about the processes that the options select, in numad's order: those that may run
-// on all nodes first, by memory times CPU time. Each one counts with the moves before it. ours
-// reports whether fettle has set the CPUs of a process.
-func Decide(w *placement.Workload, o Options, ours func(host.TaskID) bool) []Decision {
+// decider decides about the processes of a workload.
+type decider struct {
+	Options
+	// ours reports whether an earlier pass has set the CPUs that a task has.
+	ours func(id host.TaskID, cpus unit.CPUSet) bool
+	// threads returns why the threads of a process forbid a move, or "".
+	threads func(host.TaskID) string
+}
+
+// decide decides about the processes that the options select, in numad's order: those that may run
+// on all nodes first, by memory times CPU time. Each one counts with the moves before it.
+func (o *decider) decide(w *placement.Workload) []Decision {
 	if o.OnlyFree {
 		for i := range w.Rooms {
 			for _, n := range w.View.Nodes {
@@ -74,7 +91,7 @@ func Decide(w *placement.Workload, o Options, ours func(host.TaskID) bool) []Dec
 	all := slices.Clone(w.Processes)
 	slices.SortStableFunc(all, func(a, b placement.WorkloadProcess) int {
 		bound := func(p placement.WorkloadProcess) int {
-			if ours(p.ID) {
+			if o.placed(&p) {
 				return 1
 			}
 			return 0
@@ -86,7 +103,7 @@ func Decide(w *placement.Workload, o Options, ours func(host.TaskID) bool) []Dec
 	for i := range all {
 		p := &all[i]
 		if o.selects(p) {
-			out = append(out, o.decide(w, p, ours(p.ID)))
+			out = append(out, o.decideOne(w, p))
 		}
 	}
 	return out
@@ -105,12 +122,18 @@ func names(word string, p *placement.WorkloadProcess) bool {
 	return word == strconv.Itoa(p.PID) || p.Matches(word)
 }
 
-func (o *Options) decide(w *placement.Workload, p *placement.WorkloadProcess, ours bool) Decision {
+// placed reports whether an earlier pass has set the CPUs of a process.
+func (o *decider) placed(p *placement.WorkloadProcess) bool {
+	cpus, err := unit.ParseCPUList(p.CPUs)
+	return err == nil && o.ours(p.ID, cpus)
+}
+
+func (o *decider) decideOne(w *placement.Workload, p *placement.WorkloadProcess) Decision {
 	d := Decision{PID: p.PID, Name: p.Name, Start: p.ID.Start, MemoryBytes: p.ResidentBytes, id: p.ID}
 	if p.Memory != nil {
 		d.LocalPercent = &p.Memory.LocalPercent
 	}
-	if d.Why = o.leave(p, ours); d.Why != "" {
+	if d.Why = o.stays(p); d.Why != "" {
 		return d
 	}
 	nodes := w.Target(p, o.Utilization)
@@ -126,15 +149,17 @@ func (o *Options) decide(w *placement.Workload, p *placement.WorkloadProcess, ou
 	case p.Memory.LocalPercent >= 100/float64(nodes.Len()): // what memory and threads spread over the nodes would have
 		d.Why = fmt.Sprintf("%s %% local; on %s it would not be more", unit.Digits(p.Memory.LocalPercent), nodeWords(nodes))
 	default:
-		d.Move, d.Nodes, d.CPUs, d.MoveBytes = true, nodes.String(), cpus.String(), away
-		d.spread = spreadOn(w, p, nodes)
-		occupy(w, p, nodes, d.spread)
+		// Last, as it reads more files; before the room is taken.
+		if d.Why = o.threads(p.ID); d.Why == "" {
+			d.Move, d.Nodes, d.CPUs, d.MoveBytes = true, nodes.String(), cpus.String(), away
+			d.spread = w.Place(p, nodes)
+		}
 	}
 	return d
 }
 
-// leave returns why a process is left alone whatever the nodes have free, or "".
-func (o *Options) leave(p *placement.WorkloadProcess, ours bool) string {
+// stays returns why a process is left alone whatever the nodes have free, or "".
+func (o *decider) stays(p *placement.WorkloadProcess) string {
 	limits := placement.NumadOptions(0)
 	switch {
 	case slices.ContainsFunc(o.Exclude, func(word string) bool { return names(word, p) }):
@@ -144,9 +169,14 @@ func (o *Options) leave(p *placement.WorkloadProcess, ours bool) string {
 			unit.Digits(float64(p.CPU)/100), unit.Size(limits.AboveBytes).Human(), unit.Digits(float64(limits.AboveCPU)/100))
 	case p.Memory == nil:
 		return "memory not read: " + cmp.Or(p.Unread, "unknown")
-	case p.Owner.Kind == placement.OwnedByAdmin && ours:
+	case p.Owner.Kind == placement.OwnedByAdmin && o.placed(p):
 	case p.Owner.Kind != "":
 		return p.Owner.Kind + ": " + p.Owner.Why
+	}
+	if o.Leave != nil {
+		if why := o.Leave(p.ID); why != "" {
+			return why
+		}
 	}
 	if p.Memory.LocalPercent >= float64(o.Local) {
 		return unit.Digits(p.Memory.LocalPercent) + " % local"

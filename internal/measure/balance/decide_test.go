@@ -50,6 +50,14 @@ func running(pid, on int, mb ...int64) placement.WorkloadProcess {
 	return p
 }
 
+// decide decides without a journal. ours says that an earlier pass has set all CPUs.
+func decide(w *placement.Workload, o Options, ours bool, threads func(host.TaskID) string) []Decision {
+	d := decider{o, func(host.TaskID, unit.CPUSet) bool { return ours }, threads}
+	return d.decide(w)
+}
+
+func noThreads(host.TaskID) string { return "" }
+
 // TestDecideSpreads: four interleaved processes on busy CPUs go to a node each.
 func TestDecideSpreads(t *testing.T) {
 	var all []placement.WorkloadProcess
@@ -57,7 +65,7 @@ func TestDecideSpreads(t *testing.T) {
 		all = append(all, running(10+i, (i+1)%4, 88, 88, 88, 88))
 	}
 	nodes := map[string]int{}
-	for _, d := range Decide(fourNodes(500, all...), Options{Utilization: 85, Local: 90}, placedBy(&journal.State{})) {
+	for _, d := range decide(fourNodes(500, all...), Options{Utilization: 85, Local: 90}, false, noThreads) {
 		if !d.Move || d.CPUs != d.Nodes || d.MoveBytes != 3*88<<20 || d.spread.Total() != 4*88<<20 {
 			t.Errorf("%+v", d)
 		}
@@ -102,7 +110,7 @@ func TestDecideLeaves(t *testing.T) {
 		{"on two nodes it gains nothing", plain, running(10, 0, 700, 20, 400, 20), false, "61.4 % local; on nodes 0,2 it would not be more"},
 		{"too large", plain, running(10, 0, 900, 900, 900, 900), false, "all nodes"},
 	} {
-		got := Decide(fourNodes(500, c.p), c.o, func(host.TaskID) bool { return c.ours })
+		got := decide(fourNodes(500, c.p), c.o, c.ours, noThreads)
 		switch {
 		case c.want == "not listed":
 			if len(got) != 0 {
@@ -114,34 +122,45 @@ func TestDecideLeaves(t *testing.T) {
 	}
 }
 
-// TestPlacedBy: CPUs that a profile has set are not those of an earlier pass, which may be set again.
+// TestPlacedBy: CPUs that a profile has set are not those of an earlier pass, which may be set again;
+// nor are those that another program has set since.
 func TestPlacedBy(t *testing.T) {
 	id := host.TaskID{TID: 10, Start: 7}
 	d := Decision{PID: 10, Name: "p10", Nodes: "1", CPUs: "1", id: id}
-	for want, reason := range map[bool]setting.Reason{true: d.changes([]host.TaskID{id}, false)[0].Reason, false: {Text: "isolated_cores"}} {
-		e := &journal.Entry{Before: journal.Before{Setting: cpu.TaskAffinity(id), Reason: reason}, State: journal.Live}
-		if got := placedBy(&journal.State{Txs: []*journal.Tx{{Entries: []*journal.Entry{e}}}})(id); got != want {
-			t.Errorf("%q: %t, want %t", reason.Text, got, want)
+	ours, after := d.changes([]host.TaskID{id}, false)[0].Reason, new(setting.Text("1"))
+	for _, c := range []struct {
+		reason setting.Reason
+		after  *setting.Value
+		cpus   string
+		want   bool
+	}{
+		{ours, after, "1", true},
+		{ours, after, "1-2", false},
+		{ours, nil, "1-2", true}, // interrupted
+		{setting.Reason{Text: "isolated_cores"}, after, "1", false},
+	} {
+		e := &journal.Entry{Before: journal.Before{Setting: cpu.TaskAffinity(id), Reason: c.reason}, After: c.after, State: journal.Live}
+		cpus, _ := unit.ParseCPUList(c.cpus)
+		if got := placedBy(&journal.State{Txs: []*journal.Tx{{Entries: []*journal.Entry{e}}}})(id, cpus); got != c.want {
+			t.Errorf("%+v: %t", c, got)
 		}
 	}
 }
 
-func TestSpreadOn(t *testing.T) {
-	w, p := fourNodes(300), running(10, 0, 100, 200, 60, 40)
-	w.Rooms[1].FreeMB = 100
-	to := spreadOn(w, &p, unit.CPUs(0, 1))
-	if want := (cpu.Spread{0: 175 << 20, 1: 225 << 20}); !maps.Equal(to, want) {
-		t.Errorf("%v, want %v", to, want)
-	}
-	occupy(w, &p, unit.CPUs(0, 1), to)
-	if r := w.Rooms; r[0].FreeMB != 225 || r[1].FreeMB != 75 || r[2].FreeMB != 360 || r[0].FreeCPU != 50 || r[1].FreeCPU != -50 {
-		t.Errorf("%+v", r)
+// TestDecideRoom: a process that stays because of its threads takes no room from the next one.
+func TestDecideRoom(t *testing.T) {
+	for why, want := range map[string]int{"": 412, "thread 11 may use CPUs 1": 500} {
+		w := fourNodes(500, running(10, 3, 352, 0, 0, 88))
+		got := decide(w, Options{Utilization: 85, Local: 90}, false, func(host.TaskID) string { return why })
+		if len(got) != 1 || got[0].Why != why || got[0].Move != (why == "") || w.Rooms[0].FreeMB != want {
+			t.Errorf("%q: %+v, node 0 has %d MiB free, want %d", why, got, w.Rooms[0].FreeMB, want)
+		}
 	}
 }
 
 func TestOnlyFree(t *testing.T) {
 	w := fourNodes(500, running(10, 0, 88, 88, 88, 88))
-	Decide(w, Options{OnlyFree: true, Exclude: []string{"10"}, Utilization: 85, Local: 90}, placedBy(&journal.State{}))
+	decide(w, Options{OnlyFree: true, Exclude: []string{"10"}, Utilization: 85, Local: 90}, false, noThreads)
 	if w.Rooms[3].FreeMB != 250 {
 		t.Errorf("%+v", w.Rooms)
 	}

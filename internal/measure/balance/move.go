@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/journal"
@@ -24,7 +25,9 @@ const (
 	Moved       = "moved"
 	MovedInPart = "moved in part"
 	Undone      = "undone"
-	Failed      = "failed"
+	// UndoneInPart is a move that made it worse and that could not be undone completely.
+	UndoneInPart = "undone in part"
+	Failed       = "failed"
 )
 
 // balancing is the kernel's own NUMA balancing. It is off while pages move: it would move them too.
@@ -48,7 +51,16 @@ const toNodes = " to nodes "
 
 // Run carries out a plan: each process in a transaction of its own, while the kernel's NUMA balancing
 // is off. Then it looks again, and undoes the moves that made it worse. The report has the results.
-func Run(ctx context.Context, e *tune.Engine, r *Report, self int) (err error) {
+// tune.ErrPass is returned while another pass runs, or if one has moved processes since the plan.
+func Run(ctx context.Context, e *tune.Engine, r *Report) (err error) {
+	lock, err := tune.Pass(e.StateDir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := r.current(e); err != nil {
+		return err
+	}
 	restore, err := switchOff(ctx, e)
 	if err != nil {
 		return err
@@ -70,7 +82,23 @@ func Run(ctx context.Context, e *tune.Engine, r *Report, self int) (err error) {
 			}
 		}
 	}
-	return lookAgain(ctx, e, r, before, self)
+	return lookAgain(ctx, e, r, before)
+}
+
+// current returns an error if another pass has moved processes since the plan was made.
+func (r *Report) current(e *tune.Engine) error {
+	state, err := e.State()
+	if err != nil {
+		return err
+	}
+	for _, t := range state.Txs {
+		for _, en := range t.Entries {
+			if t.ID > r.last && strings.Contains(en.Reason.Text, toNodes) {
+				return fmt.Errorf("%w: transaction %d has moved a process since this plan was made; nothing changed", tune.ErrPass, t.ID)
+			}
+		}
+	}
+	return nil
 }
 
 // switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns the
@@ -121,6 +149,10 @@ func move(ctx context.Context, e *tune.Engine, d *Decision) error {
 	}
 	// A thread that starts meanwhile may have the old CPUs, so the list is read until it is complete.
 	placed := map[host.TaskID]bool{}
+	if stopped := brake(e.Host, nodes); stopped != "" {
+		d.Result, d.Why = Failed, stopped
+		return nil
+	}
 	for range 3 {
 		fresh := slices.DeleteFunc(threadsOf(e.Host, d.id), func(id host.TaskID) bool { return placed[id] })
 		if len(fresh) == 0 {
@@ -227,17 +259,18 @@ func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error
 
 // lookAgain reads where the moved processes are now, and undoes the moves that made it worse.
 // before is the share of its runnable time in which each process waited for a CPU, in percent.
-func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]float64, self int) error {
+func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]float64) error {
 	after, err := leastWaits(ctx, e.Host, r, before)
 	if err != nil {
 		return err
 	}
-	o := workload(self)
+	o := workload(r.self)
 	o.AboveBytes, o.AboveCPU = o.AboveBytes/2, -1 // also those that have become a little smaller
 	w, err := placement.ReadWorkload(ctx, e.Host, o)
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for i := range r.Processes {
 		d := &r.Processes[i]
 		if d.Transaction == 0 {
@@ -248,14 +281,30 @@ func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]fl
 				d.LocalAfterPercent = &p.Memory.LocalPercent
 			}
 		}
-		why := d.worse(before[d.PID], after[d.PID])
-		if why == "" {
-			continue
+		if why := d.worse(before[d.PID], after[d.PID]); why != "" {
+			failed = append(failed, d.undo(ctx, e, why))
 		}
-		if _, err := e.Undo(context.WithoutCancel(ctx), d.Transaction); err != nil && !errors.Is(err, tune.ErrTakenBack) {
-			return ui.Exit(ui.Incomplete, err)
+	}
+	return errors.Join(failed...)
+}
+
+// undo undoes a move that made it worse.
+func (d *Decision) undo(ctx context.Context, e *tune.Engine, why string) error {
+	u, err := e.Undo(context.WithoutCancel(ctx), d.Transaction)
+	if errors.Is(err, tune.ErrTakenBack) { // by fettle undo meanwhile
+		u, err = nil, nil
+	}
+	d.Result, d.Why = Undone, why
+	if u != nil {
+		for _, v := range u.Values {
+			if left := v.State == journal.KeptNow || v.State == journal.Failed; left && !v.SideEffect {
+				d.Result, d.Why = UndoneInPart, fmt.Sprintf("%s; %s: %s", why, v.Setting, v.Why)
+			}
 		}
-		d.Result, d.Why = Undone, why
+	}
+	if err != nil {
+		d.Result, d.Why = UndoneInPart, why+"; "+err.Error()
+		return ui.Exit(ui.Incomplete, err)
 	}
 	return nil
 }

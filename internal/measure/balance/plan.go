@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin/cpu"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/placement"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -25,27 +26,38 @@ type Report struct {
 	Nodes int `json:"nodes"`
 	// Notes has what was assumed because the machine does not report it.
 	Notes []string `json:"notes"`
+	// Usage has the counters of this pass, for Options.Since of the next one; nil with one node.
+	Usage *placement.Usage `json:"-"`
+
+	self int
+	last int // number of the last transaction before the plan
 }
 
-// Plan looks at the machine for 2 s, and decides about its processes. state is the journal's: a
-// process that an earlier pass has placed may be moved again. self is not considered.
-func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options, self int) (*Report, error) {
-	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}}
+// Plan looks at the machine, and decides about its processes. state is the journal's: a process that
+// an earlier pass has placed may be moved again.
+func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*Report, error) {
+	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}, self: o.Self, last: lastOf(state)}
 	view := placement.ReadNodes(h)
 	if r.Nodes = len(view.Nodes); r.Nodes == 0 && len(view.Unknown) > 0 {
 		return nil, fmt.Errorf("nothing could be determined: %s", view.Unknown[0])
 	}
+	w := &placement.Workload{}
 	if r.Nodes > 1 {
-		w, err := placement.ReadWorkload(ctx, h, workload(self))
-		if err != nil {
+		read := workload(o.Self)
+		read.Since = o.Since
+		var err error
+		if w, err = placement.ReadWorkload(ctx, h, read); err != nil {
 			return nil, err
 		}
-		r.Notes = append(append(r.Notes, w.Notes...), notesOf(h)...)
-		r.Processes = Decide(w, o, placedBy(state))
-		if err := r.addSmall(h, w, o, self); err != nil {
+		r.Usage, r.Notes = w.Usage, append(append(r.Notes, w.Notes...), notesOf(h)...)
+		ours := placedBy(state)
+		d := decider{o, ours, func(id host.TaskID) string { return ownThreads(h, id, ours) }}
+		r.Processes = d.decide(w)
+	}
+	if !o.Daemon {
+		if err := r.addSmall(h, w, o); err != nil {
 			return nil, err
 		}
-		keepPinnedThreads(h, r.Processes, state)
 	}
 	r.Headline = r.summarize()
 	return r, nil
@@ -61,19 +73,35 @@ func workload(self int) placement.WorkloadOptions {
 	return o
 }
 
-// placedBy returns a function that reports whether an earlier pass has set the CPUs of a task. What a
-// profile has set is as binding as what an administrator has: CPUs may be isolated by it.
-func placedBy(state *journal.State) func(host.TaskID) bool {
+// placedBy returns a function that reports whether a task has the CPUs that an earlier pass has set.
+// What a profile has set is as binding as what an administrator has: CPUs may be isolated by it.
+func placedBy(state *journal.State) func(host.TaskID, unit.CPUSet) bool {
 	chains := state.Chains()
-	return func(id host.TaskID) bool {
-		list := chains[cpu.TaskAffinity(id)]
-		return len(list) > 0 && strings.Contains(list[len(list)-1].Reason.Text, toNodes)
+	same := func(a, b setting.Value) bool {
+		x, err := unit.ParseCPUList(a.Text)
+		y, err2 := unit.ParseCPUList(b.Text)
+		return err == nil && err2 == nil && x.Equal(y)
 	}
+	return func(id host.TaskID, cpus unit.CPUSet) bool {
+		list := chains[cpu.TaskAffinity(id)]
+		if len(list) == 0 {
+			return false
+		}
+		last := list[len(list)-1]
+		return strings.Contains(last.Reason.Text, toNodes) && last.LeftBy(setting.Text(cpus.String()), same)
+	}
+}
+
+func lastOf(state *journal.State) int {
+	if len(state.Txs) == 0 {
+		return 0
+	}
+	return state.Txs[len(state.Txs)-1].ID
 }
 
 // addSmall adds the named processes that are not in the workload, because they are small and idle. A
 // word that names no process is an error.
-func (r *Report) addSmall(h *host.Host, w *placement.Workload, o Options, self int) error {
+func (r *Report) addSmall(h *host.Host, w *placement.Workload, o Options) error {
 	for _, word := range o.Processes {
 		found := false
 		for i := range w.Processes {
@@ -82,9 +110,12 @@ func (r *Report) addSmall(h *host.Host, w *placement.Workload, o Options, self i
 		if found {
 			continue
 		}
-		small, err := placement.ReadProcesses(h, word, self, time.Second)
+		small, err := placement.ReadProcesses(h, word, o.Self, time.Second)
 		if err != nil {
 			return ui.Exit(ui.Usage, err)
+		}
+		if r.Nodes < 2 {
+			continue
 		}
 		limits := placement.NumadOptions(0)
 		why := fmt.Sprintf("uses at most %s and %s CPUs; only processes above both are moved", unit.Size(limits.AboveBytes).Human(), unit.Digits(float64(limits.AboveCPU)/100))
@@ -98,25 +129,17 @@ func (r *Report) addSmall(h *host.Host, w *placement.Workload, o Options, self i
 	return nil
 }
 
-// keepPinnedThreads leaves processes alone that have bound threads of their own: the main thread,
-// by which the owner of a process is found, does not show it.
-func keepPinnedThreads(h *host.Host, all []Decision, state *journal.State) {
-	ours := placedBy(state)
-	for i := range all {
-		d := &all[i]
-		if !d.Move {
-			continue
-		}
-		main, err := h.Sched.Affinity(d.id)
-		for _, id := range threadsOf(h, d.id) {
-			cpus, err2 := h.Sched.Affinity(id)
-			if err == nil && err2 == nil && !cpus.Equal(main) && !ours(id) {
-				d.Move, d.Nodes, d.CPUs, d.MoveBytes = false, "", "", 0
-				d.Why = fmt.Sprintf("places its threads itself: thread %d may use CPUs %s", id.TID, cpus)
-				break
-			}
+// ownThreads returns which thread of a process has CPUs of its own, or "": the main thread, by which
+// the owner of a process is found, does not show it.
+func ownThreads(h *host.Host, process host.TaskID, ours func(host.TaskID, unit.CPUSet) bool) string {
+	main, err := h.Sched.Affinity(process)
+	for _, id := range threadsOf(h, process) {
+		cpus, err2 := h.Sched.Affinity(id)
+		if err == nil && err2 == nil && !cpus.Equal(main) && !ours(id, cpus) {
+			return fmt.Sprintf("places its threads itself: thread %d may use CPUs %s", id.TID, cpus)
 		}
 	}
+	return ""
 }
 
 // Moves returns the number of processes to move.
@@ -231,7 +254,7 @@ func (r *Report) summarizeResults() (h ui.Headline) {
 		line += ": " + h.Figure("local_before_percent", before/read, "%") + " local before, " + h.Figure("local_after_percent", after/read, "%") + " now"
 	}
 	sign := "; "
-	for _, bad := range []struct{ result, figure, words string }{{MovedInPart, "in_part", " in part"}, {Undone, "undone", " undone"}, {Failed, "failed", " failed"}} {
+	for _, bad := range []struct{ result, figure, words string }{{MovedInPart, "in_part", " in part"}, {Undone, "undone", " undone"}, {UndoneInPart, "undone_in_part", " undone in part"}, {Failed, "failed", " failed"}} {
 		if n := count[bad.result]; n > 0 {
 			line += sign + h.Count(bad.figure, n, "") + bad.words
 			sign = ", "
@@ -248,7 +271,7 @@ func (r *Report) summarizeResults() (h ui.Headline) {
 func (r *Report) Err() error {
 	bad := 0
 	for _, d := range r.Processes {
-		if d.Result == MovedInPart || d.Result == Failed {
+		if d.Result == MovedInPart || d.Result == UndoneInPart || d.Result == Failed {
 			bad++
 		}
 	}

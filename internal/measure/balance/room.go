@@ -6,52 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"fettle.dev/fettle/internal/engine/plugin/cpu"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/measure/placement"
 	"fettle.dev/fettle/internal/unit"
 )
-
-// spreadOn returns the memory of the process by node after its move: what is on the nodes stays, and
-// the rest is spread over them in proportion to their free memory.
-func spreadOn(w *placement.Workload, p *placement.WorkloadProcess, nodes unit.CPUSet) cpu.Spread {
-	free, all := map[int]int64{}, int64(0)
-	for _, r := range w.Rooms {
-		if nodes.Has(r.Node) {
-			free[r.Node] = int64(max(r.FreeMB, 1))
-			all += free[r.Node]
-		}
-	}
-	away := float64(p.Elsewhere(nodes))
-	to := cpu.Spread{}
-	for n, mb := range free {
-		to[n] = int64(away * float64(mb) / float64(all))
-	}
-	for _, s := range p.Memory.Nodes {
-		if nodes.Has(s.Node) {
-			to[s.Node] += s.Bytes
-		}
-	}
-	return to
-}
-
-// occupy changes the rooms to what they are after the process has moved to the nodes.
-func occupy(w *placement.Workload, p *placement.WorkloadProcess, nodes unit.CPUSet, to cpu.Spread) {
-	was := map[int]placement.NodeShare{}
-	for _, s := range p.Memory.Nodes {
-		was[s.Node] = s
-	}
-	for i := range w.Rooms {
-		r := &w.Rooms[i]
-		s := was[r.Node]
-		r.FreeMB = min(r.FreeMB+int((s.Bytes-to[r.Node])>>20), r.TotalMB)
-		r.FreeCPU += int(float64(p.CPU) * s.CPUPercent / 100)
-		if nodes.Has(r.Node) {
-			r.FreeCPU -= p.CPU / nodes.Len()
-		}
-		r.FreeCPU = min(r.FreeCPU, r.TotalCPU) // below 0: more is wanted than the node has
-	}
-}
 
 // Limits of the brake.
 const (

@@ -141,7 +141,7 @@ func (w *Workload) plan(unitMemory func(cgroup string) int64) *Plan {
 			units[p.Unit] = nodes
 		}
 		plan.Moves = append(plan.Moves, w.newMove(p, nodes))
-		w.take(p, nodes)
+		w.Place(p, nodes)
 	}
 	return plan
 }
@@ -234,23 +234,5 @@ func (w *Workload) newMove(p *WorkloadProcess, nodes unit.CPUSet) Move {
 	return Move{
 		Identity: p.Identity, LocalPercent: p.Memory.LocalPercent, MemoryBytes: p.Memory.Bytes, CPUsUsed: float64(p.CPU) / 100,
 		From: unit.CPUs(from...).String(), Nodes: nodes.String(), TargetCPUs: w.CPUsOf(nodes).String(), MoveBytes: p.Elsewhere(nodes),
-	}
-}
-
-// take moves a process's memory and CPU time in the rooms.
-func (w *Workload) take(p *WorkloadProcess, nodes unit.CPUSet) {
-	on := map[int]NodeShare{}
-	for _, s := range p.Memory.Nodes {
-		on[s.Node] = s
-	}
-	for i := range w.Rooms {
-		r := &w.Rooms[i]
-		cpu := int(float64(p.CPU) * on[r.Node].CPUPercent / 100)
-		r.FreeMB, r.FreeCPU = r.FreeMB+toMB(on[r.Node].Bytes), r.FreeCPU+cpu
-		if nodes.Has(r.Node) {
-			r.FreeMB -= toMB(p.Memory.Bytes) / nodes.Len()
-			r.FreeCPU -= p.CPU / nodes.Len()
-		}
-		r.FreeMB, r.FreeCPU = min(max(r.FreeMB, 0), r.TotalMB), min(max(r.FreeCPU, 0), r.TotalCPU)
 	}
 }

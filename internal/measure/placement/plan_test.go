@@ -103,7 +103,7 @@ func TestMove(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	p.Memory.Nodes[0].CPUPercent = 100
-	w.take(p, unit.CPUs(1))
+	w.Place(p, unit.CPUs(1))
 	want := map[int][2]int{0: {600, 200}, 1: {350, 50}, 2: {500, 200}, 3: {550, 200}}
 	for _, r := range w.Rooms {
 		if got := [2]int{r.FreeMB, r.FreeCPU}; got != want[r.Node] {

@@ -93,4 +93,32 @@ func (p *WorkloadProcess) Elsewhere(nodes unit.CPUSet) (bytes int64) {
 	return bytes
 }
 
+// Place changes the rooms to what they are after a process has moved to the nodes, and returns its
+// memory by node, in bytes. What is on the nodes stays; the rest is spread over them in proportion to
+// their free memory.
+func (w *Workload) Place(p *WorkloadProcess, nodes unit.CPUSet) map[int]int64 {
+	was, to := map[int]NodeShare{}, map[int]int64{}
+	for _, s := range p.Memory.Nodes {
+		was[s.Node] = s
+	}
+	free := 0
+	for _, r := range w.Rooms {
+		if nodes.Has(r.Node) {
+			free += max(r.FreeMB, 1)
+		}
+	}
+	for i := range w.Rooms {
+		r := &w.Rooms[i]
+		s := was[r.Node]
+		if nodes.Has(r.Node) {
+			to[r.Node] = s.Bytes + int64(float64(p.Elsewhere(nodes))*float64(max(r.FreeMB, 1))/float64(free))
+			r.FreeCPU -= p.CPU / nodes.Len()
+		}
+		r.FreeMB = min(r.FreeMB+toMB(s.Bytes-to[r.Node]), r.TotalMB)
+		// Below 0: more is wanted than the node has.
+		r.FreeCPU = min(r.FreeCPU+int(float64(p.CPU)*s.CPUPercent/100), r.TotalCPU)
+	}
+	return to
+}
+
 func toMB(bytes int64) int { return int(bytes >> 20) }

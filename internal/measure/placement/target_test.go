@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"testing"
 
 	"fettle.dev/fettle/internal/fact"
@@ -63,5 +64,19 @@ func TestTarget(t *testing.T) {
 	}
 	if got := running("0-7", 1, 1, 10, 20, 30, 40).Elsewhere(unit.CPUs(1, 3)); got != 40<<20 {
 		t.Errorf("%d", got)
+	}
+}
+
+// TestPlace: what is on the nodes stays there, and the rest goes to them in proportion to what they
+// have free.
+func TestPlace(t *testing.T) {
+	w, p := fourRooms([4]int{300, 100, 300, 300}, [4]int{}), running("0-7", 100, 1, 100, 200, 60, 40)
+	p.Memory.Nodes[0].CPUPercent = 100
+	to := w.Place(p, unit.CPUs(0, 1))
+	if want := map[int]int64{0: 175 << 20, 1: 225 << 20}; !maps.Equal(to, want) {
+		t.Errorf("%v, want %v", to, want)
+	}
+	if r := w.Rooms; r[0].FreeMB != 225 || r[1].FreeMB != 75 || r[2].FreeMB != 360 || r[0].FreeCPU != 50 || r[1].FreeCPU != -50 {
+		t.Errorf("%+v", r)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -24,6 +25,8 @@ type Workload struct {
 	Small int
 	// Notes has what was assumed because the machine does not report it.
 	Notes []string
+	// Usage are the counters at the end of the interval, with which the next one can begin.
+	Usage *Usage
 	// isolated are the CPUs that no process uses by default.
 	isolated unit.CPUSet
 }
@@ -51,6 +54,8 @@ type WorkloadProcess struct {
 type WorkloadOptions struct {
 	// Interval is the time between the two readings of the CPU time.
 	Interval time.Duration
+	// Since, if not nil, is the first reading: the interval began with it, and ends at once.
+	Since *Usage
 	// ReadFor limits the time of reading the memory of candidates.
 	ReadFor time.Duration
 	// Self is a process that is left out, such as the caller.
@@ -73,34 +78,45 @@ type used struct {
 	threads       int
 }
 
-// ReadWorkload reads the workload of a live machine.
-func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Workload, error) {
+// Usage are the counters of the CPUs and processes at a moment.
+type Usage struct {
+	cpus      map[string]activity.CPUTime
+	processes map[int]used
+}
+
+// ReadUsage reads the counters of a live machine, without those of the process self.
+func ReadUsage(h *host.Host, self int) (*Usage, error) {
 	cpus, err := cpuTimes(h)
 	if err != nil {
 		return nil, err
 	}
-	before, err := readUsed(h, o.Self)
+	processes, err := readUsed(h, self)
+	return &Usage{cpus, processes}, err
+}
+
+// ReadWorkload reads the workload of a live machine.
+func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Workload, error) {
+	before := o.Since
+	if before == nil {
+		var err error
+		if before, err = ReadUsage(h, o.Self); err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(o.Interval):
+		}
+	}
+	after, err := ReadUsage(h, o.Self)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-time.After(o.Interval):
-	}
-	later, err := cpuTimes(h)
-	if err != nil {
+	w := &Workload{View: ReadNodes(h), Usage: after}
+	if w.Rooms, w.Notes, err = Rooms(h, before.cpus, after.cpus); err != nil {
 		return nil, err
 	}
-	after, err := readUsed(h, o.Self)
-	if err != nil {
-		return nil, err
-	}
-	w := &Workload{View: ReadNodes(h)}
-	if w.Rooms, w.Notes, err = Rooms(h, cpus, later); err != nil {
-		return nil, err
-	}
-	w.add(h, before, after, o)
+	w.add(h, before.processes, after.processes, o)
 	w.locate(h, o.ReadFor)
 	return w, nil
 }

@@ -40,14 +40,15 @@ func (w *Workload) owner(p *WorkloadProcess) Owner {
 	case strings.Contains(p.Cgroup, "/machine.slice") && p.Container == "":
 		return Owner{OwnedByLibvirt, "a virtual machine: " + p.Cgroup}
 	}
-	if why := w.pinned(p); why != "" {
-		return Owner{OwnedByAdmin, why}
-	}
+	// Before the CPUs: those may be fettle's own, which does not allow another move of a database.
 	if databases.MatchString(p.Name) {
 		return Owner{OwnedByDatabase, "a guess by its name: " + p.Name + " places its memory itself"}
 	}
 	if policies := p.ownPolicies(); len(policies) > 0 {
 		return Owner{OwnedByPolicy, strings.Join(policies, ", ")}
+	}
+	if why := w.pinned(p); why != "" {
+		return Owner{OwnedByAdmin, why}
 	}
 	return Owner{}
 }

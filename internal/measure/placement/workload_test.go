@@ -165,6 +165,9 @@ func TestOwners(t *testing.T) {
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Name: "hdbindexserver"}}, OwnedByDatabase},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Name: "ora_dbw0_ORCL"}}, OwnedByDatabase},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Name: "postgres"}}, ""},
+		// The CPUs may be those of an earlier move, which does not hide the other reasons.
+		{WorkloadProcess{Identity: Identity{CPUs: "0", MemoryNodes: "0-1", Name: "hdbindexserver"}}, OwnedByDatabase},
+		{WorkloadProcess{Identity: Identity{CPUs: "0", MemoryNodes: "0-1"}, Memory: place("interleave:0-1", 500)}, OwnedByPolicy},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1"}, Memory: place("interleave:0-1", 500)}, OwnedByPolicy},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1"}, Memory: place("bind:0", 100)}, ""},
 	} {
