@@ -21,6 +21,7 @@ func TestParseMain(t *testing.T) {
 		"udev_buffer_size=2MB", "log_file_count=3", "log_file_max_size=512kb", "uname_string=x86_64", "cpuinfo_string=",
 		"enable_dbus=0", "enable_unix_socket=1", "unix_socket_path=/run/s", "unix_socket_signal_paths=/a,/b", "unix_socket_ownership=root -1",
 		"unix_socket_permissions=0o660", "connections_backlog=5", "rollback=not_on_exit", "profile_dirs=/opt/p,/opt/q", "startup_udev_settle_wait=7",
+		"numa_balance=all", "numa_balance_exclude=a,b", "numa_balance_interval=30",
 		"something=else")))
 	if err != nil {
 		t.Fatal(err)
@@ -33,11 +34,12 @@ func TestParseMain(t *testing.T) {
 		EnableUnixSocket: true, UnixSocketPath: "/run/s", UnixSocketSignalPaths: []string{"/a", "/b"}, UnixSocketOwnership: "root -1",
 		UnixSocketPermissions: 0o660, ConnectionsBacklog: 5, Rollback: RollbackNotOnExit, ProfileDirs: []string{"/opt/p", "/opt/q"},
 		StartupUdevSettleWait: 7 * time.Second,
+		NumaBalance:           NumaBalance{Processes: []string{"all"}, Exclude: []string{"a", "b"}, Min: 5 * time.Second, Max: 30 * time.Second},
 	}
 	if len(c.Where) != len(MainKeys) || c.Where["rollback"] != (Pos{MainConfigFile, 22}) {
 		t.Errorf("places: %v", c.Where)
 	}
-	if len(c.Warnings) != 1 || c.Warnings[0].String() != MainConfigFile+`:25: unknown key "something"` {
+	if len(c.Warnings) != 1 || c.Warnings[0].String() != MainConfigFile+`:28: unknown key "something"` {
 		t.Errorf("warnings: %v", c.Warnings)
 	}
 	got := *c

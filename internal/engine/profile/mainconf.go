@@ -40,6 +40,7 @@ type MainConfig struct {
 	Rollback                Rollback
 	ProfileDirs             []string
 	StartupUdevSettleWait   time.Duration
+	NumaBalance             NumaBalance // fettle's own: TuneD ignores its keys
 
 	// Where maps each key that the file sets to its position.
 	Where    map[string]Pos
@@ -65,8 +66,8 @@ type MainKey struct {
 	set     func(c *MainConfig, value string) error
 }
 
-// MainKeys lists the keys of tuned-main.conf (TuneD 2.28, tuned-main.conf and consts.py), each
-// with the default if the file does not set it.
+// MainKeys lists the keys of tuned-main.conf (TuneD 2.28, tuned-main.conf and consts.py; those of
+// numa_balance are fettle's), each with the default if the file does not set it.
 var MainKeys = []MainKey{
 	{"daemon", "1", "boolean", "keep running after the profile is applied; with 0 the daemon ends and undoes or watches nothing", setBool(func(c *MainConfig) *bool { return &c.Daemon })},
 	{"dynamic_tuning", "0", "boolean", "let the daemon adapt values to the load (TuneD 2.20 ships the file with 1, 2.28 with 0)", setBool(func(c *MainConfig) *bool { return &c.DynamicTuning })},
@@ -91,6 +92,9 @@ var MainKeys = []MainKey{
 	{"rollback", "auto", "auto or not_on_exit", "whether TuneD undoes the tuning when the daemon ends; a switch of the profile always undoes it", setRollback},
 	{"profile_dirs", "", "list of directories", "profile directories in addition to the default ones; later ones take precedence", setDirs},
 	{"startup_udev_settle_wait", "0", "seconds", "time limit for pending device events at start", setSeconds(func(c *MainConfig) *time.Duration { return &c.StartupUdevSettleWait })},
+	{"numa_balance", "", "all, or a list", "fettle only: processes that the daemon moves to the NUMA nodes where they fit (names, units, containers, guests, pods); empty or 0 is off", setNumaBalance},
+	{"numa_balance_exclude", "", "list", "fettle only: processes that numa_balance leaves alone", setNumaExclude},
+	{"numa_balance_interval", "5:15", "seconds, [MIN:]MAX", "fettle only: time between two passes of numa_balance: MIN after a move, up to MAX while there is nothing to do", setNumaInterval},
 }
 
 // DefaultMain returns the configuration used without a tuned-main.conf.
