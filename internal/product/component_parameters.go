@@ -40,10 +40,15 @@ func (p *Parameter) Check(product, value string) error {
 	return err
 }
 
-// Count returns a parameter that accepts a whole number from 0 to 2147483647.
-func Count(name, def, doc string) Parameter {
-	return Parameter{Name: name, Type: fact.Number, Read: ReadCount, Default: def, Doc: doc}
+// Of returns a constructor of parameters with one type, unit and Read.
+func Of(as fact.Type, unit string, read func(string) (any, error)) func(name, def, doc string) Parameter {
+	return func(name, def, doc string) Parameter {
+		return Parameter{Name: name, Type: as, Unit: unit, Read: read, Default: def, Doc: doc}
+	}
 }
+
+// Count returns a parameter that accepts a whole number from 0 to 2147483647.
+func Count(name, def, doc string) Parameter { return Of(fact.Number, "", ReadCount)(name, def, doc) }
 
 // ReadCount parses a whole number from 0 to 2147483647.
 func ReadCount(text string) (any, error) {
@@ -56,7 +61,7 @@ func ReadCount(text string) (any, error) {
 
 // Switch returns a constructor of parameters with two words for yes and no, in any case.
 func Switch(yes, no string) func(name, def, doc string) Parameter {
-	read := func(text string) (any, error) {
+	return Of(fact.Truth, "", func(text string) (any, error) {
 		switch strings.ToLower(text) {
 		case yes:
 			return true, nil
@@ -64,8 +69,5 @@ func Switch(yes, no string) func(name, def, doc string) Parameter {
 			return false, nil
 		}
 		return nil, fmt.Errorf("%q: want %s or %s", text, yes, no)
-	}
-	return func(name, def, doc string) Parameter {
-		return Parameter{Name: name, Type: fact.Truth, Read: read, Default: def, Doc: doc}
-	}
+	})
 }

@@ -39,13 +39,10 @@ var parameters = product.Parameters{
 // and its addresses.
 var byHand = []string{"name", "data-dir", "wal-dir", "initial-cluster", "listen-client-urls", "listen-metrics-urls"}
 
-func milliseconds(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "ms", Read: readInteger, Default: def, Doc: doc}
-}
-
-func count(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Read: readInteger, Default: def, Doc: doc}
-}
+var (
+	milliseconds = product.Of(fact.Number, "ms", readInteger)
+	count        = product.Of(fact.Number, "", readInteger)
+)
 
 // readInteger parses a whole number of at least 0 like Go's flags: 0x10 and 020 are 16, and 1_000
 // is 1000.

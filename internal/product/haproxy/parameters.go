@@ -51,10 +51,11 @@ var fields = map[string]string{
 	"maxconn": "Maxconn", "maxsslconn": "MaxSslConns", "maxconnrate": "ConnRateLimit", "ulimit-n": "Ulimit-n", "nbthread": "Nbthread",
 }
 
-// count returns a parameter with a number that HAProxy reads with atol.
-func count(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Read: readAtol, Default: def, Doc: doc}
-}
+var (
+	count    = product.Of(fact.Number, "", readAtol)
+	size     = product.Of(fact.Number, "bytes", product.ReadCount)
+	duration = product.Of(fact.Number, "s", readDuration)
+)
 
 // readAtol parses a number like atol, which ignores text after the digits: "maxconn 1k" is 1
 // (HAProxy 2.6, src/cfgparse-global.c and src/cfgparse-listen.c).
@@ -67,14 +68,6 @@ func readAtol(text string) (any, error) {
 		return nil, fmt.Errorf("%q is not a number; HAProxy would read it as 0, that is, not set", text)
 	}
 	return product.ReadCount(text[:end])
-}
-
-func size(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: product.ReadCount, Default: def, Doc: doc}
-}
-
-func duration(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
 }
 
 // readDuration implements parse_time_err: a number in milliseconds, or with a unit.

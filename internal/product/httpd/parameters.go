@@ -36,11 +36,10 @@ var parameters = product.Parameters{
 	truth("ExtendedStatus", "On", "whether details of each request are kept for mod_status"),
 }
 
-func duration(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
-}
-
-var truth = product.Switch("on", "off")
+var (
+	duration = product.Of(fact.Number, "s", readDuration)
+	truth    = product.Switch("on", "off")
+)
 
 // readSeconds implements atoi, with which httpd reads Timeout. It ignores units: "500ms" is 500 s
 // (httpd 2.4.71, server/core.c, set_timeout; server-info shows the same).

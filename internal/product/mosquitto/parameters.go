@@ -18,21 +18,21 @@ var parameters = product.Parameters{
 	size("max_inflight_bytes", "0", "bytes that are on their way to one client; 0 means unlimited"),
 	size("max_packet_size", "0", "largest packet that a client may send; 0 means unlimited"),
 	size("memory_limit", "0", "memory use above which messages are refused; 0 means unlimited"),
-	{Name: "max_keepalive", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "65535", Doc: "longest keepalive time that a client may request (MQTT 5)"},
+	seconds("max_keepalive", "65535", "longest keepalive time that a client may request (MQTT 5)"),
 	{Name: "max_connections", Type: fact.Number, Read: readLimit, Default: "-1", Doc: "clients of the default listener; -1 means unlimited"},
 	{Name: "persistent_client_expiration", Type: fact.Text, Read: readExpiration, Doc: "time after which a disconnected persistent client is removed, such as 14d; never when unset"},
 	truth("persistence", "false", "whether messages and subscriptions survive a restart"),
-	{Name: "autosave_interval", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "1800", Doc: "time between two saves to the disk; 0 saves only at the end"},
+	seconds("autosave_interval", "1800", "time between two saves to the disk; 0 saves only at the end"),
 	truth("queue_qos0_messages", "false", "whether messages of quality 0 are kept for disconnected clients"),
 	truth("set_tcp_nodelay", "false", "whether small packets are sent at once"),
-	{Name: "sys_interval", Type: fact.Number, Unit: "s", Read: product.ReadCount, Default: "10", Doc: "time between two updates of $SYS; 0 is never"},
+	seconds("sys_interval", "10", "time between two updates of $SYS; 0 is never"),
 }
 
-var truth = product.Switch("true", "false")
-
-func size(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: product.ReadCount, Default: def, Doc: doc}
-}
+var (
+	truth   = product.Switch("true", "false")
+	size    = product.Of(fact.Number, "bytes", product.ReadCount)
+	seconds = product.Of(fact.Number, "s", product.ReadCount)
+)
 
 // readLimit parses a number; -1 means no limit.
 func readLimit(text string) (any, error) {

@@ -34,15 +34,11 @@ var contexts = map[string]string{
 	"client_max_body_size": "http", "gzip": "http",
 }
 
-func size(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: readSize, Default: def, Doc: doc}
-}
-
-func duration(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readDuration, Default: def, Doc: doc}
-}
-
-var truth = product.Switch("on", "off")
+var (
+	size     = product.Of(fact.Number, "bytes", readSize)
+	duration = product.Of(fact.Number, "s", readDuration)
+	truth    = product.Switch("on", "off")
+)
 
 func readWorkers(text string) (any, error) {
 	if text == "auto" {

@@ -79,17 +79,11 @@ func bounded(all product.Parameters) product.Parameters {
 	return all
 }
 
-func number(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Read: readCount, Default: def, Doc: doc}
-}
-
-func fraction(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Read: readReal, Default: def, Doc: doc}
-}
-
-func truth(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Truth, Read: readTruth, Default: def, Doc: doc}
-}
+var (
+	number   = product.Of(fact.Number, "", readCount)
+	fraction = product.Of(fact.Number, "", readReal)
+	truth    = product.Of(fact.Truth, "", readTruth)
+)
 
 // memory returns a size parameter; a number without a unit is in units of base bytes.
 func memory(name string, base int64, def, doc string) product.Parameter {

@@ -38,9 +38,7 @@ var byHand = []string{retentionPercentage, "config.file", "storage.tsdb.path", "
 // isFlag reports whether a key is a flag; only flags contain a dot.
 func isFlag(key string) bool { return strings.Contains(key, ".") }
 
-func seconds(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "s", Read: readTime, Default: def, Doc: doc}
-}
+var seconds = product.Of(fact.Number, "s", readTime)
 
 var (
 	timeForm = text.LazyRegexp(`^(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$`)

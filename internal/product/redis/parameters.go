@@ -44,19 +44,12 @@ var parameters = product.Parameters{
 	{Name: "dir", Type: fact.Text, Doc: "directory of snapshots and logs"},
 }
 
-func count(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Read: readNumber, Default: def, Doc: doc}
-}
-
-func memory(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Number, Unit: "bytes", Read: readMemory, Default: def, Doc: doc}
-}
-
-var truth = product.Switch("yes", "no")
-
-func word(name, def, doc string) product.Parameter {
-	return product.Parameter{Name: name, Type: fact.Text, Read: func(t string) (any, error) { return strings.ToLower(t), nil }, Default: def, Doc: doc}
-}
+var (
+	count  = product.Of(fact.Number, "", readNumber)
+	memory = product.Of(fact.Number, "bytes", readMemory)
+	truth  = product.Switch("yes", "no")
+	word   = product.Of(fact.Text, "", func(t string) (any, error) { return strings.ToLower(t), nil })
+)
 
 func readNumber(text string) (any, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
