@@ -73,6 +73,39 @@ type Place struct {
 
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
+// Places returns the assignments in the text of a file. The error for a file that the product would
+// reject begins with FILE:LINE.
+func Places(s Syntax, file, text string) ([]Place, error) {
+	all, err := s.Assignments(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", file, err)
+	}
+	out := make([]Place, len(all))
+	for i, a := range all {
+		out[i] = Place{file, a}
+	}
+	return out, nil
+}
+
+// PlacesIn reads a file and returns its assignments.
+func PlacesIn(h *host.Host, s Syntax, file string) ([]Place, error) {
+	text, err := h.Files.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return Places(s, file, string(text))
+}
+
+// Last returns the last assignment of a key, which most products use; ok is false if there is none.
+func Last(all []Place, key string) (p Place, ok bool) {
+	for _, p := range slices.Backward(all) {
+		if p.Key == key {
+			return p, true
+		}
+	}
+	return Place{}, false
+}
+
 // New returns the kind of a product's settings:
 //
 //	NAME:/FILE#KEY       the full identity, always valid
@@ -194,19 +227,9 @@ func (k kind) winner(main, key string) (Place, bool, error) {
 	if k.Winner != nil {
 		return k.Winner(k.host, main, key)
 	}
-	text, err := k.host.Files.ReadFile(main)
-	if err != nil {
-		return Place{}, false, err
-	}
-	all, err := k.syntax(main).Assignments(string(text))
-	if err != nil {
-		return Place{}, false, fmt.Errorf("%s:%w", main, err)
-	}
-	a := last(all, key)
-	if a == nil {
-		return Place{}, false, nil
-	}
-	return Place{main, *a}, true, nil
+	all, err := PlacesIn(k.host, k.syntax(main), main)
+	p, ok := Last(all, key)
+	return p, ok, err
 }
 
 // Read implements setting.Kind.

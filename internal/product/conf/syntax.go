@@ -94,16 +94,6 @@ func removeLine(text string, a Assignment) string {
 	return strings.TrimSuffix(text[:from], "\n")
 }
 
-// last returns the last assignment of a key, or nil.
-func last(all []Assignment, key string) *Assignment {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Key == key {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
 // ErrValue is returned if a value cannot be written to a configuration file.
 var ErrValue = errors.New("cannot be written on one line of a configuration file")
 

@@ -303,17 +303,13 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 		return conf.Place{}, false, fmt.Errorf("%s has the flag --%s, which takes precedence over the variable; change the flag by hand", t.at, key)
 	}
 	for _, f := range in.files {
-		text, err := h.Files.ReadFile(f)
+		all, err := conf.PlacesIn(h, syntaxOf(h, main), f)
 		if err != nil {
 			return conf.Place{}, false, err
 		}
-		all, err := syntaxOf(h, main).Assignments(string(text))
-		if err != nil {
-			return conf.Place{}, false, fmt.Errorf("%s:%w", f, err)
-		}
-		for _, a := range slices.Backward(all) {
-			if a.Key == key && t.at == fmt.Sprintf("%s:%d", f, a.Line) {
-				return conf.Place{File: f, Assignment: a}, true, nil
+		for _, p := range slices.Backward(all) {
+			if p.Key == key && t.at == p.String() {
+				return p, true, nil
 			}
 		}
 	}

@@ -94,7 +94,7 @@ const pattern = "dynflow-sidekiq@*.service"
 // dynflowInstance is one unit and its file.
 type dynflowInstance struct {
 	name, unit, file string
-	all              []conf.Assignment
+	all              []conf.Place
 	queues           []string
 	err              error // of reading the file
 }
@@ -129,8 +129,7 @@ func (in *dynflowInstance) read(h *host.Host) {
 		in.err = err
 		return
 	}
-	if in.all, in.err = (conf.YAML{}).Assignments(string(text)); in.err != nil {
-		in.err = fmt.Errorf("%s:%w", in.file, in.err)
+	if in.all, in.err = conf.Places(conf.YAML{}, in.file, string(text)); in.err != nil {
 		return
 	}
 	if line := merges(string(text)); line > 0 {
@@ -185,14 +184,7 @@ func (in *dynflowInstance) keyOf() string {
 }
 
 // setting returns the line that sets the option; ok is false if there is none.
-func (in *dynflowInstance) setting() (a conf.Assignment, ok bool) {
-	for _, a := range slices.Backward(in.all) {
-		if a.Key == in.keyOf() {
-			return a, true
-		}
-	}
-	return a, false
-}
+func (in *dynflowInstance) setting() (conf.Place, bool) { return conf.Last(in.all, in.keyOf()) }
 
 // dynflowRunning is one running Sidekiq process, parsed from its title.
 type dynflowRunning struct {
@@ -247,14 +239,14 @@ func (in *dynflowInstance) Paths() []string { return []string{in.file} }
 
 // Value implements product.Files.
 func (in *dynflowInstance) Value(name string) (value, at string, ok bool, err error) {
-	a, ok := in.setting()
+	p, ok := in.setting()
 	switch {
 	case name != "concurrency":
 		return "", "", false, nil
 	case in.err != nil:
 		return "", "", false, fileReason(in.err)
 	}
-	return conf.YAML{}.Unquote(a.Literal), in.file + ":" + strconv.Itoa(a.Line), ok, nil
+	return conf.YAML{}.Unquote(p.Literal), p.String(), ok, nil
 }
 
 // fileReason returns a file error with its path.

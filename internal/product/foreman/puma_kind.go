@@ -103,23 +103,17 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	case !ok:
 		return conf.Place{}, false, nil
 	}
-	cut := strings.LastIndexByte(at, ':')
-	line, _ := strconv.Atoi(at[cut+1:])
-	file := at[:cut]
+	file := at[:strings.LastIndexByte(at, ':')]
 	if slices.Contains(in.unit.Files, file) && !in.own(file) {
 		return conf.Place{}, false, fmt.Errorf("%s sets %s, but the file belongs to a package or several units; set it in a drop-in (systemctl edit %s)", at, key, in.unit.Name)
 	}
-	text, err := h.Files.ReadFile(file)
+	all, err := conf.PlacesIn(h, syntax{}, file)
 	if err != nil {
 		return conf.Place{}, false, err
 	}
-	all, err := syntax{}.Assignments(string(text))
-	if err != nil {
-		return conf.Place{}, false, err
-	}
-	for _, a := range slices.Backward(all) {
-		if a.Key == key && a.Line == line {
-			return conf.Place{File: file, Assignment: a}, true, nil
+	for _, p := range slices.Backward(all) {
+		if p.Key == key && p.String() == at {
+			return p, true, nil
 		}
 	}
 	return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that undo could not restore; change it by hand", at, key)

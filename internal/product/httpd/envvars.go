@@ -125,24 +125,6 @@ func (envvars) Unquote(literal string) string {
 // Line implements conf.Syntax.
 func (envvars) Line(key, literal string) string { return key + "=" + literal }
 
-// winner returns the script's last assignment, which applies; ok is false if there is none.
-func (e envvars) winner(h *host.Host, file, key string) (conf.Place, bool, error) {
-	text, err := h.Files.ReadFile(file)
-	if err != nil {
-		return conf.Place{}, false, err
-	}
-	all, err := e.Assignments(string(text))
-	if err != nil {
-		return conf.Place{}, false, fmt.Errorf("%s:%w", file, err)
-	}
-	for _, a := range slices.Backward(all) {
-		if a.Key == key {
-			return conf.Place{File: file, Assignment: a}, true, nil
-		}
-	}
-	return conf.Place{}, false, nil
-}
-
 var ulimitCall = text.LazyRegexp(`^ulimit -n ([1-9][0-9]{0,9})$`)
 
 // ulimitFiles returns the number of files that a value of the variable allows; ok is false if the

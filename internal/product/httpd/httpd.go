@@ -179,7 +179,9 @@ func servers(h *host.Host) ([]conf.Instance, error) {
 
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	if isEnvvars(main) {
-		return envvars{}.winner(h, main, key)
+		all, err := conf.PlacesIn(h, envvars{}, main)
+		p, ok := conf.Last(all, key)
+		return p, ok, err
 	}
 	s, err := readSettings(h, instanceOf(h, main))
 	if err != nil {

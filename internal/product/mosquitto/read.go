@@ -39,14 +39,7 @@ type settings struct {
 }
 
 // get returns the last line that sets a key, which applies.
-func (s settings) get(key string) (conf.Place, bool) {
-	for _, p := range slices.Backward(s.all) {
-		if p.Key == key {
-			return p, true
-		}
-	}
-	return conf.Place{}, false
-}
+func (s settings) get(key string) (conf.Place, bool) { return conf.Last(s.all, key) }
 
 // Paths implements product.Files.
 func (s settings) Paths() []string { return s.files }
@@ -77,22 +70,21 @@ func readSettings(h *host.Host, main string) (settings, error) {
 	var read func(name string) error
 	read = func(name string) error {
 		return includes.File(name, func(text string) error {
-			all, err := syntax{}.Assignments(text)
+			all, err := conf.Places(syntax{}, name, text)
 			if err != nil {
-				return fmt.Errorf("%s:%w", name, err)
+				return err
 			}
-			for _, a := range all {
-				at := conf.Place{File: name, Assignment: a}
+			for _, at := range all {
 				switch {
-				case a.Key != "include_dir":
+				case at.Key != "include_dir":
 					s.all = append(s.all, at)
 					continue
 				case name != main:
 					continue
-				case !strings.HasPrefix(a.Literal, "/"):
-					return fmt.Errorf("%s: include_dir %s is relative to mosquitto's unknown working directory; use an absolute path", at, a.Literal)
+				case !strings.HasPrefix(at.Literal, "/"):
+					return fmt.Errorf("%s: include_dir %s is relative to mosquitto's unknown working directory; use an absolute path", at, at.Literal)
 				}
-				err := includes.Dir(path.Clean(a.Literal), func(paths []string) error {
+				err := includes.Dir(path.Clean(at.Literal), func(paths []string) error {
 					paths = slices.DeleteFunc(paths, func(p string) bool { return !strings.HasSuffix(p, ".conf") || len(path.Base(p)) <= len(".conf") })
 					slices.SortFunc(paths, inOrder)
 					for _, p := range paths {

@@ -30,27 +30,17 @@ type settings struct {
 	dir string
 }
 
-// winner returns a parameter's last assignment, which applies.
-func (s settings) winner(key string) (conf.Place, bool) {
-	for i := len(s.all) - 1; i >= 0; i-- {
-		if s.all[i].Key == key {
-			return s.all[i], true
-		}
-	}
-	return conf.Place{}, false
-}
-
 // Paths implements product.Files.
 func (s settings) Paths() []string { return nil }
 
 // Value implements product.Files.
 func (s settings) Value(key string) (value, at string, ok bool, err error) {
-	p, ok := s.winner(key)
+	p, ok := conf.Last(s.all, key)
 	return syntax{}.Unquote(p.Literal), p.String(), ok, nil
 }
 
 func (s settings) place(key string) (conf.Place, bool, error) {
-	p, ok := s.winner(key)
+	p, ok := conf.Last(s.all, key)
 	return p, ok, nil
 }
 
@@ -62,7 +52,7 @@ func readSettings(h *host.Host, main string) (settings, error) {
 		return settings{}, err
 	}
 	s := settings{all: r.all, dir: path.Dir(main)}
-	if p, ok := s.winner("data_directory"); ok {
+	if p, ok := conf.Last(s.all, "data_directory"); ok {
 		if dir := (syntax{}).Unquote(p.Literal); strings.HasPrefix(dir, "/") {
 			s.dir = path.Clean(dir)
 		}
@@ -92,16 +82,15 @@ func (r *reader) file(name string, must bool) error {
 }
 
 func (r *reader) text(name, text string) error {
-	all, err := syntax{}.Assignments(text)
+	all, err := conf.Places(syntax{}, name, text)
 	if err != nil {
-		return fmt.Errorf("%s:%w", name, err)
+		return err
 	}
-	for _, a := range all {
-		at := conf.Place{File: name, Assignment: a}
-		value := syntax{}.Unquote(a.Literal)
-		switch a.Key {
+	for _, at := range all {
+		value := syntax{}.Unquote(at.Literal)
+		switch at.Key {
 		case "include", "include_if_exists":
-			err = r.file(beside(name, value), a.Key == "include")
+			err = r.file(beside(name, value), at.Key == "include")
 		case "include_dir":
 			err = r.dir(beside(name, value))
 		default:

@@ -203,17 +203,13 @@ func winner(h *host.Host, file, key string) (conf.Place, bool, error) {
 	case !ok:
 		return conf.Place{}, false, nil
 	}
-	text, err := h.Files.ReadFile(file)
+	all, err := conf.PlacesIn(h, syntax, file)
 	if err != nil {
 		return conf.Place{}, false, err
 	}
-	all, err := syntax.Assignments(string(text))
-	if err != nil {
-		return conf.Place{}, false, fmt.Errorf("%s:%w", file, err)
-	}
-	for _, a := range slices.Backward(all) {
-		if a.Key == key && syntax.Unquote(a.Literal) == t.text {
-			return conf.Place{File: file, Assignment: a}, true, nil
+	for _, p := range slices.Backward(all) {
+		if p.Key == key && syntax.Unquote(p.Literal) == t.text {
+			return p, true, nil
 		}
 	}
 	return conf.Place{}, false, fmt.Errorf("%s sets %s in a form that fettle cannot change; change it by hand", t.at, key)

@@ -2,7 +2,6 @@ package puppetserver
 
 import (
 	"net"
-	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -80,27 +79,17 @@ func of(object string) bool {
 
 // options returns the assignments in all files of a directory, in order.
 func options(h *host.Host, dir string) ([]conf.Place, error) {
-	list, err := h.Files.ReadDir(dir)
+	files, err := optionFiles(h, dir)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, e := range list {
-		if strings.HasSuffix(e.Name(), ".conf") {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
 	var out []conf.Place
-	for _, name := range names {
-		file := dir + "/" + name
-		all, err := assignments(h, file)
+	for _, file := range files {
+		all, err := conf.PlacesIn(h, syntax{}, file)
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range all {
-			out = append(out, conf.Place{File: file, Assignment: a})
-		}
+		out = append(out, all...)
 	}
 	return out, nil
 }

@@ -58,13 +58,7 @@ var paths = map[string]string{
 // the path, which may be the only one in a copy.
 func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	dir := LayoutOf(h).Options
-	list, err := h.Files.ReadDir(dir)
-	names := []string{}
-	for _, e := range list {
-		if strings.HasSuffix(e.Name(), ".conf") {
-			names = append(names, e.Name())
-		}
-	}
+	files, err := optionFiles(h, dir)
 	if host.Unknown(err) {
 		if p, ok, fileErr := in(h, path.Join(dir, file), key); fileErr == nil && ok {
 			return p, true, nil
@@ -73,9 +67,8 @@ func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	if err != nil {
 		return p, false, err
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		q, found, err := in(h, path.Join(dir, name), key)
+	for _, name := range files {
+		q, found, err := in(h, name, key)
 		if err != nil {
 			return p, false, err
 		}
@@ -86,44 +79,23 @@ func Option(h *host.Host, key, file string) (p conf.Place, ok bool, err error) {
 	return p, ok, nil
 }
 
-// in returns a key's last assignment in a file, which applies.
-func in(h *host.Host, file, key string) (conf.Place, bool, error) {
-	text, err := h.Files.ReadFile(file)
-	if err != nil {
-		return conf.Place{}, false, err
-	}
-	return find(file, string(text), key)
-}
-
-// find returns a key's last assignment in a text, which applies.
-func find(file, text, key string) (conf.Place, bool, error) {
-	all, err := parsed(file, text)
-	if err != nil {
-		return conf.Place{}, false, err
-	}
-	for _, a := range slices.Backward(all) {
-		if a.Key == key {
-			return conf.Place{File: file, Assignment: a}, true, nil
+// optionFiles returns the paths of the option files in a directory, sorted by name.
+func optionFiles(h *host.Host, dir string) (files []string, err error) {
+	list, err := h.Files.ReadDir(dir)
+	for _, e := range list {
+		if strings.HasSuffix(e.Name(), ".conf") {
+			files = append(files, path.Join(dir, e.Name()))
 		}
 	}
-	return conf.Place{File: file}, false, nil
+	slices.Sort(files)
+	return files, err
 }
 
-// assignments returns the assignments of a file.
-func assignments(h *host.Host, file string) ([]conf.Assignment, error) {
-	text, err := h.Files.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return parsed(file, string(text))
-}
-
-func parsed(file, text string) ([]conf.Assignment, error) {
-	all, err := syntax{}.Assignments(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", file, err)
-	}
-	return all, nil
+// in returns a key's last assignment in a file, which applies.
+func in(h *host.Host, file, key string) (conf.Place, bool, error) {
+	all, err := conf.PlacesIn(h, syntax{}, file)
+	p, ok := conf.Last(all, key)
+	return p, ok, err
 }
 
 // Java returns the assignment of a memory size in JAVA_ARGS: heap, heap_min or code_cache.
@@ -132,7 +104,11 @@ func Java(h *host.Host, name string) (p conf.Place, ok bool, err error) {
 	if err != nil {
 		return conf.Place{File: file}, false, err
 	}
-	return find(file, text, name)
+	all, err := conf.Places(syntax{}, file, text)
+	if p, ok = conf.Last(all, name); !ok {
+		p.File = file
+	}
+	return p, ok, err
 }
 
 // Value returns the value of a line's literal.

@@ -26,7 +26,7 @@ type instance struct {
 	unit  *systemd.Unit // nil if a copy lacks it
 	flags map[string]told
 	env   map[string]told
-	lines []conf.Assignment // lines of the file
+	lines []conf.Place // lines of the file
 	// unread says why the lines are unknown.
 	unread error
 }
@@ -116,23 +116,11 @@ func read(h *host.Host, main string) (instance, error) {
 	}
 	for _, in := range all {
 		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
-			in.lines, in.unread = lines(h, in.Main)
+			in.lines, in.unread = conf.PlacesIn(h, syntax{}, in.Main)
 			return in, nil
 		}
 	}
 	return instance{}, fmt.Errorf("qpidd does not use %s", main)
-}
-
-func lines(h *host.Host, file string) ([]conf.Assignment, error) {
-	text, err := h.Files.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	all, err := syntax{}.Assignments(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", file, err)
-	}
-	return all, nil
 }
 
 // Paths implements product.Files.
@@ -148,8 +136,8 @@ func (in instance) Value(name string) (value, at string, ok bool, err error) {
 }
 
 func (in instance) line(option string) (p conf.Place, ok bool) {
-	if n := slices.IndexFunc(in.lines, func(a conf.Assignment) bool { return a.Key == option }); n >= 0 {
-		return conf.Place{File: in.Main, Assignment: in.lines[n]}, true
+	if n := slices.IndexFunc(in.lines, func(p conf.Place) bool { return p.Key == option }); n >= 0 {
+		return in.lines[n], true
 	}
 	return conf.Place{}, false
 }

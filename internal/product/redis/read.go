@@ -55,19 +55,9 @@ type settings struct {
 	files []string     // all files, the main one first
 }
 
-// winner returns an option's last line, which applies.
-func (s settings) winner(key string) (conf.Place, bool) {
-	for _, p := range slices.Backward(s.all) {
-		if p.Key == key {
-			return p, true
-		}
-	}
-	return conf.Place{}, false
-}
-
 // value returns an option's value; several lines of save are joined.
 func (s settings) value(key string) (value string, at conf.Place, ok bool) {
-	at, ok = s.winner(key)
+	at, ok = conf.Last(s.all, key)
 	if !ok || key != "save" {
 		return syntax{}.Unquote(at.Literal), at, ok
 	}
@@ -128,17 +118,16 @@ func (r *reader) file(name string) error {
 }
 
 func (r *reader) text(name, text string) error {
-	all, err := syntax{}.Assignments(text)
+	all, err := conf.Places(syntax{}, name, text)
 	if err != nil {
-		return fmt.Errorf("%s:%w", name, err)
+		return err
 	}
-	for _, a := range all {
-		at := conf.Place{File: name, Assignment: a}
-		if a.Key != "include" {
+	for _, at := range all {
+		if at.Key != "include" {
 			r.all = append(r.all, at)
 			continue
 		}
-		pattern := syntax{}.Unquote(a.Literal)
+		pattern := syntax{}.Unquote(at.Literal)
 		if !strings.HasPrefix(pattern, "/") {
 			return fmt.Errorf("%s: include %s is relative to Redis's unknown working directory; use an absolute path", at, pattern)
 		}
@@ -162,7 +151,7 @@ func winner(h *host.Host, main, key string) (conf.Place, bool, error) {
 	if err != nil {
 		return conf.Place{}, false, err
 	}
-	p, ok := s.winner(key)
+	p, ok := conf.Last(s.all, key)
 	if n := 0; key == "save" {
 		for _, q := range s.all {
 			if q.Key == key {
