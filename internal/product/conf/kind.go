@@ -56,6 +56,24 @@ type Instance struct {
 	Main string // its main file
 }
 
+// Is reports whether the instance has this main file, or a link to it.
+func (i Instance) Is(h *host.Host, main string) bool {
+	real, err := h.Files.Resolve(i.Main)
+	return i.Main == main || err == nil && real == main
+}
+
+// Base returns the instance itself, for types that embed it.
+func (i Instance) Base() Instance { return i }
+
+// Bases returns the instances that the elements embed, and passes err through.
+func Bases[T interface{ Base() Instance }](all []T, err error) ([]Instance, error) {
+	out := make([]Instance, len(all))
+	for i, in := range all {
+		out[i] = in.Base()
+	}
+	return out, err
+}
+
 // Mains returns the main files of the instances, and passes err through.
 func Mains(all []Instance, err error) ([]string, error) {
 	out := make([]string, len(all))

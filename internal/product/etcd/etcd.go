@@ -36,7 +36,7 @@ var daemon = &product.Daemon[*instance, *answer]{
 		Winner: winner, Canonical: canonical, Check: check,
 		CheckHere: func(h *host.Host, key, value string) error { return errors.Join(ours(h), holds(h, key, value)) },
 	},
-	Instances: members,
+	Instances: func(h *host.Host) ([]conf.Instance, error) { return conf.Bases(instances(h)) },
 	Read:      memberOf,
 	Program:   "etcd",
 	Control: func() *product.Control {

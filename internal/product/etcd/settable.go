@@ -30,16 +30,6 @@ func ofPod(manifest string) error {
 	return fmt.Errorf("%s is a static pod manifest: kubeadm or an operator writes it, and the kubelet restarts etcd when it changes; set the option in that tool (kubeadm: etcd.local.extraArgs of ClusterConfiguration; OpenShift: the Etcd object)", manifest)
 }
 
-// members returns all instances, including those of static pods.
-func members(h *host.Host) ([]conf.Instance, error) {
-	all, err := instances(h)
-	var out []conf.Instance
-	for _, in := range all {
-		out = append(out, in.Instance)
-	}
-	return out, err
-}
-
 // memberOf returns the instance with a main file.
 func memberOf(h *host.Host, main string) (*instance, error) {
 	all, err := instances(h)
@@ -47,7 +37,7 @@ func memberOf(h *host.Host, main string) (*instance, error) {
 		return nil, err
 	}
 	for _, in := range all {
-		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
+		if in.Is(h, main) {
 			return in, nil
 		}
 	}

@@ -121,7 +121,7 @@ func environment(h *host.Host, in instance) map[string]string {
 func instanceOf(h *host.Host, main string) instance {
 	all, _ := instances(h)
 	for _, in := range all {
-		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
+		if in.Is(h, main) {
 			in.Main = main
 			return in
 		}

@@ -30,8 +30,9 @@ var daemon = &product.Daemon[settings, settings]{
 	Parameters: parameters,
 	Inputs:     inputs,
 	Conf: conf.Product{
-		Syntax: syntax{}, SyntaxOf: syntaxOf, FileOf: fileOf, Roots: rootsOf, Instances: servers,
-		Winner: winner, Canonical: canonical, Check: check,
+		Syntax: syntax{}, SyntaxOf: syntaxOf, FileOf: fileOf, Roots: rootsOf,
+		Instances: func(h *host.Host) ([]conf.Instance, error) { return conf.Bases(instances(h)) },
+		Winner:    winner, Canonical: canonical, Check: check,
 	},
 	ReadRunning: func(h *host.Host, main string, argv []string) (settings, error) {
 		in := instanceOf(h, main)
@@ -165,16 +166,6 @@ func virtualHostTimeouts(s settings) fact.Answer {
 		}
 	}
 	return fact.Answer{Value: list, At: s.main}
-}
-
-// servers returns the instances as conf.Instance.
-func servers(h *host.Host) ([]conf.Instance, error) {
-	all, err := instances(h)
-	out := make([]conf.Instance, len(all))
-	for i, in := range all {
-		out[i] = in.Instance
-	}
-	return out, err
 }
 
 func winner(h *host.Host, main, key string) (conf.Place, bool, error) {

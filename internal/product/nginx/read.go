@@ -41,7 +41,7 @@ func rootsOf(*host.Host) []string { return []string{"/etc", "/usr/local/nginx/co
 func prefix(h *host.Host, main string) string {
 	all, _ := instances(h)
 	for _, in := range all {
-		if real, err := h.Files.Resolve(in.Main); err == nil && real == main {
+		if in.Is(h, main) {
 			return path.Dir(in.Main)
 		}
 	}

@@ -141,7 +141,7 @@ func dataUnits(h *host.Host) []dataUnit {
 func clusterOf(h *host.Host, main string) cluster {
 	all, _ := clusters(h)
 	for _, c := range all {
-		if real, err := h.Files.Resolve(c.Main); c.Main == main || err == nil && real == main {
+		if c.Is(h, main) {
 			return c
 		}
 	}

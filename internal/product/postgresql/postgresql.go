@@ -136,11 +136,4 @@ func memlock(i *installed) fact.Answer {
 	return fact.Answer{Value: l.Hard, At: l.At}
 }
 
-func instances(h *host.Host) ([]conf.Instance, error) {
-	all, err := clusters(h)
-	out := make([]conf.Instance, len(all))
-	for i, c := range all {
-		out[i] = c.Instance
-	}
-	return out, err
-}
+func instances(h *host.Host) ([]conf.Instance, error) { return conf.Bases(clusters(h)) }

@@ -130,16 +130,6 @@ func (in *instance) Value(name string) (value, at string, ok bool, err error) {
 	return t.text, t.at, ok, err
 }
 
-// settable returns the instances whose files fettle writes.
-func settable(h *host.Host) ([]conf.Instance, error) {
-	all, err := instances(h)
-	var out []conf.Instance
-	for _, in := range all {
-		out = append(out, in.Instance)
-	}
-	return out, err
-}
-
 // of returns the instance that a file belongs to.
 func of(h *host.Host, file string) (*instance, error) {
 	all, err := instances(h)

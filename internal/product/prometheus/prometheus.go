@@ -27,8 +27,9 @@ var daemon = &product.Daemon[*instance, *answer]{
 	ByHand:     byHand,
 	Inputs:     inputs,
 	Conf: conf.Product{
-		Syntax: global{}, SyntaxOf: syntaxOf, FileOf: fileOf, Roots: func(*host.Host) []string { return []string{"/etc"} }, Instances: settable,
-		Winner: winner, Canonical: canonical, Check: check, CheckHere: keepsSamples,
+		Syntax: global{}, SyntaxOf: syntaxOf, FileOf: fileOf, Roots: func(*host.Host) []string { return []string{"/etc"} },
+		Instances: func(h *host.Host) ([]conf.Instance, error) { return conf.Bases(instances(h)) },
+		Winner:    winner, Canonical: canonical, Check: check, CheckHere: keepsSamples,
 	},
 	Read: of,
 	MainOf: func(h *host.Host, file string) string {

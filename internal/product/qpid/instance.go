@@ -87,14 +87,7 @@ func flags(argv []string, at string) map[string]told {
 }
 
 // instances returns the brokers as conf.Instance.
-func instances(h *host.Host) ([]conf.Instance, error) {
-	all, err := find(h)
-	var out []conf.Instance
-	for _, in := range all {
-		out = append(out, in.Instance)
-	}
-	return out, err
-}
+func instances(h *host.Host) ([]conf.Instance, error) { return conf.Bases(find(h)) }
 
 // above returns the flag or variable that takes precedence over the file; what is "" if there is
 // none.
@@ -115,7 +108,7 @@ func read(h *host.Host, main string) (instance, error) {
 		return instance{}, err
 	}
 	for _, in := range all {
-		if real, err := h.Files.Resolve(in.Main); in.Main == main || err == nil && real == main {
+		if in.Is(h, main) {
 			in.lines, in.unread = conf.PlacesIn(h, syntax{}, in.Main)
 			return in, nil
 		}
