@@ -259,6 +259,18 @@ func Children(all []Process, main int) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
 }
 
+// Only returns the single main process of an instance; the error is ErrStopped if there is none.
+// program names the programs in the error: "nginx servers".
+func Only(mains []Process, programs, main string) (Process, error) {
+	switch len(mains) {
+	case 0:
+		return Process{}, ErrStopped
+	case 1:
+		return mains[0], nil
+	}
+	return Process{}, fmt.Errorf("%d %s run with the configuration %s, so fettle cannot choose one", len(mains), programs, main)
+}
+
 // OfService returns the main process of a program in a service, or else the program's only main
 // process. The error is ErrStopped if there is none.
 func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {

@@ -3,9 +3,11 @@ package product
 import (
 	"context"
 	"fmt"
+	"net"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/systemd"
@@ -36,6 +38,15 @@ func ByUnit(program string, unit func(h *host.Host, main string) (*systemd.Unit,
 			return OfUnit(h, u)
 		},
 	}
+}
+
+// Accepts returns an error if no program accepts a connection at an address.
+func Accepts(ctx context.Context, network, address string) error {
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // OfUnit returns a unit's command with its environment, directory and user, for machines without a

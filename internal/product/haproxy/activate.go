@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path"
 	"slices"
 	"strconv"
@@ -185,11 +184,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	if network == "" {
 		return nil
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return product.Accepts(ctx, network, address)
 }
 
 // answers returns the response to "show info" of the group's worker. If another process responds,

@@ -3,7 +3,6 @@ package httpd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"path"
 	"slices"
@@ -26,13 +25,11 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	mains := slices.DeleteFunc(product.Main(all), func(p product.Process) bool {
 		return !belongs(h, p, main, len(found) == 1)
 	})
-	switch len(mains) {
-	case 0:
-		return product.Group{}, product.ErrStopped
-	case 1:
-		return product.Group{Main: mains[0], Children: product.Children(all, mains[0].PID)}, nil
+	p, err := product.Only(mains, "httpd servers", main)
+	if err != nil {
+		return product.Group{}, err
 	}
-	return product.Group{}, fmt.Errorf("%d httpd servers run with the configuration %s, so fettle cannot choose one", len(mains), main)
+	return product.Group{Main: p, Children: product.Children(all, p.PID)}, nil
 }
 
 // belongs reports whether a server was started with a main file or with its directory. A server
@@ -113,11 +110,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	if len(s.listen) == 0 {
 		return nil
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address(s.listen[0]))
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return product.Accepts(ctx, "tcp", address(s.listen[0]))
 }
 
 // address converts a Listen to an address that this machine can dial.

@@ -17,13 +17,8 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 		return product.Group{}, err
 	}
 	all = slices.DeleteFunc(product.Main(all), func(p product.Process) bool { return !belongs(h, p, main) })
-	switch len(all) {
-	case 0:
-		return product.Group{}, product.ErrStopped
-	case 1:
-		return product.Group{Main: all[0]}, nil
-	}
-	return product.Group{}, fmt.Errorf("%d mosquitto brokers run with the configuration %s, so fettle cannot choose one", len(all), main)
+	p, err := product.Only(all, "mosquitto brokers", main)
+	return product.Group{Main: p}, err
 }
 
 // belongs reports whether a broker process was started with a main file.

@@ -3,8 +3,6 @@ package nginx
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"path"
 	"slices"
 	"strings"
@@ -28,19 +26,15 @@ func processes(ctx context.Context, h *host.Host, main string) (product.Group, e
 	mains := slices.DeleteFunc(product.Main(all), func(p product.Process) bool {
 		return !belongs(h, p, main, len(found) == 1)
 	})
-	switch len(mains) {
-	case 0:
-		return product.Group{}, product.ErrStopped
-	case 1:
-		g := product.Group{Main: mains[0]}
-		for _, c := range product.Children(all, g.Main.PID) {
-			if title := strings.Join(c.Argv, " "); strings.Contains(title, "worker process") && !strings.Contains(title, "shutting down") {
-				g.Children = append(g.Children, c)
-			}
-		}
-		return g, nil
+	p, err := product.Only(mains, "nginx servers", main)
+	if err != nil {
+		return product.Group{}, err
 	}
-	return product.Group{}, fmt.Errorf("%d nginx servers run with the configuration %s, so fettle cannot choose one", len(mains), main)
+	workers := slices.DeleteFunc(product.Children(all, p.PID), func(c product.Process) bool {
+		title := strings.Join(c.Argv, " ")
+		return !strings.Contains(title, "worker process") || strings.Contains(title, "shutting down")
+	})
+	return product.Group{Main: p, Children: workers}, nil
 }
 
 // belongs reports whether a server was started with a main file. Without -c, a server uses the main
@@ -141,9 +135,5 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	if network == "" {
 		return nil
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return product.Accepts(ctx, network, address)
 }

@@ -117,11 +117,7 @@ func ready(ctx context.Context, h *host.Host, _ string) error {
 			name = ip.String()
 		}
 	}
-	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(name, port))
-	if err != nil {
-		return err
-	}
-	return c.Close()
+	return product.Accepts(ctx, "tcp", net.JoinHostPort(name, port))
 }
 
 func unitName(h *host.Host, main string) string {

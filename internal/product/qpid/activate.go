@@ -64,11 +64,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 		return greets(ctx, net.JoinHostPort(ip, port))
 	}
 	if tls != "" && tls != "0" {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(ip, tls))
-		if err != nil {
-			return err
-		}
-		return c.Close()
+		return product.Accepts(ctx, "tcp", net.JoinHostPort(ip, tls))
 	}
 	return nil
 }
