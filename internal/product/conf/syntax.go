@@ -25,6 +25,14 @@ type Syntax interface {
 	Line(key, literal string) string
 }
 
+// SplitKey splits a key into the section before its last slash, "" if it has none, and the option.
+func SplitKey(key string) (section, option string) {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
+}
+
 // Placer is a syntax that inserts a new line in a section rather than at the end of the file.
 type Placer interface {
 	// Place returns the offset for the key's new line: the beginning of a line, or the end of the

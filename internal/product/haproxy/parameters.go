@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
 )
 
 // parameters are the options that rules use, with the defaults of HAProxy 2.2 to 3.2 (Configuration
@@ -94,7 +95,7 @@ func oneOf(words ...string) func(string) (any, error) {
 }
 
 func parameter(key string) *product.Parameter {
-	_, option := split(key)
+	_, option := conf.SplitKey(key)
 	return parameters.Named(strings.Replace(option, "timeout ", "timeout-", 1))
 }
 

@@ -154,7 +154,7 @@ func (s settings) Value(key string) (value, at string, ok bool, err error) {
 // get returns a key's option from the last line that sets it. "defaults/OPTION" means the only
 // defaults section, whatever its name.
 func (s settings) get(key string) (option, bool, error) {
-	context, name := split(key)
+	context, name := conf.SplitKey(key)
 	if context == "defaults" {
 		var all []string
 		for _, x := range s.sections {

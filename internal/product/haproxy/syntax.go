@@ -19,7 +19,7 @@ func (syntax) Key(name string) (string, error) {
 	if err := conf.OneLine(name); err != nil || name == "" || strings.ContainsAny(name, "#\"'\\") || strings.Trim(name, blank+"/") != name {
 		return "", fmt.Errorf("%q is not an option name", name)
 	}
-	context, option := split(name)
+	context, option := conf.SplitKey(name)
 	if which, ok := strings.CutPrefix(option, "timeout-"); ok {
 		option = "timeout " + which
 	}
@@ -32,14 +32,6 @@ func (syntax) Key(name string) (string, error) {
 		return "", fmt.Errorf("%q is not a tuning option; want SECTION/OPTION, such as \"frontend web/maxconn\"", name)
 	}
 	return context + "/" + option, nil
-}
-
-// split splits a key into its section and the option.
-func split(key string) (section, option string) {
-	if i := strings.LastIndexByte(key, '/'); i >= 0 {
-		return key[:i], key[i+1:]
-	}
-	return "", key
 }
 
 // line is one statement.
@@ -260,13 +252,13 @@ func (syntax) Unquote(literal string) string {
 
 // Line implements conf.Syntax.
 func (syntax) Line(key, literal string) string {
-	_, option := split(key)
+	_, option := conf.SplitKey(key)
 	return "\t" + option + " " + literal
 }
 
 // Place implements conf.Placer: new lines go directly below the section's first line.
 func (syntax) Place(text, key string) (int, error) {
-	context, option := split(key)
+	context, option := conf.SplitKey(key)
 	kind := contexts[option]
 	if kind == "" || context != kind && !strings.HasPrefix(context, kind+" ") {
 		return 0, fmt.Errorf("%s is not set, and fettle adds lines only to global and defaults sections; add it by hand", key)

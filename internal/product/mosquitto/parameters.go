@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/product"
+	"fettle.dev/fettle/internal/product/conf"
 )
 
 // parameters are the options that rules use, with the defaults of mosquitto 1.6 to 2.0
@@ -55,7 +56,7 @@ func readExpiration(text string) (any, error) {
 // needsRestart reports whether an option of the broker or a listener takes effect only at a
 // restart.
 func needsRestart(key string) bool {
-	_, option := split(key)
+	_, option := conf.SplitKey(key)
 	return slices.Contains(atStart, option)
 }
 
@@ -69,7 +70,7 @@ var atStart = []string{
 
 // check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
-	_, option := split(key)
+	_, option := conf.SplitKey(key)
 	p := parameters.Named(option)
 	if err := p.Check("mosquitto", value); err != nil {
 		return err

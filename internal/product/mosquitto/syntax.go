@@ -22,17 +22,9 @@ var ofListener = []string{
 	"websockets_headers_size", "websockets_origin",
 }
 
-// split splits a key into its listener ("" if none) and the option.
-func split(key string) (listener, option string) {
-	if i := strings.LastIndexByte(key, '/'); i >= 0 {
-		return key[:i], key[i+1:]
-	}
-	return "", key
-}
-
 // Key implements conf.Syntax.
 func (s syntax) Key(name string) (string, error) {
-	listener, option := split(name)
+	listener, option := conf.SplitKey(name)
 	option, err := s.Words.Key(option)
 	if err != nil {
 		return "", err
@@ -72,14 +64,14 @@ func (s syntax) Assignments(text string) ([]conf.Assignment, error) {
 
 // Line implements conf.Syntax.
 func (syntax) Line(key, literal string) string {
-	_, option := split(key)
+	_, option := conf.SplitKey(key)
 	return option + " " + literal
 }
 
 // Place implements conf.Placer. A broker option goes to the end, after the includes. An option of
 // the default listener goes to the beginning; one of another listener below the listener's line.
 func (s syntax) Place(text, key string) (int, error) {
-	listener, option := split(key)
+	listener, option := conf.SplitKey(key)
 	if listener == "" {
 		if parameters.Named(option) == nil {
 			return 0, fmt.Errorf("%s is not set; add it by hand", key)

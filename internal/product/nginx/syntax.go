@@ -94,27 +94,19 @@ func (syntax) Unquote(literal string) string {
 	return strings.Join(all[0].words, " ")
 }
 
-// split splits a key into its blocks and the directive.
-func split(key string) (context, name string) {
-	if i := strings.LastIndexByte(key, '/'); i >= 0 {
-		return key[:i+1], key[i+1:]
-	}
-	return "", key
-}
-
 // Line implements conf.Syntax.
 func (syntax) Line(key, literal string) string {
-	context, name := split(key)
-	return strings.Repeat("\t", strings.Count(context, "/")) + name + " " + literal + ";"
+	_, name := conf.SplitKey(key)
+	return strings.Repeat("\t", strings.Count(key, "/")) + name + " " + literal + ";"
 }
 
 // Place implements conf.Placer. New lines go below the line that opens the block, or to the end for
 // directives without a block.
 func (syntax) Place(text, key string) (int, error) {
-	context, name := split(key)
+	context, name := conf.SplitKey(key)
 	block, known := contexts[name]
 	switch {
-	case !known || context != "" && context != block+"/" || context == "" && block != "":
+	case !known || context != block:
 		return 0, fmt.Errorf("%s is not set, and its block is unknown; add it by hand", key)
 	case block == "":
 		return len(text), nil
