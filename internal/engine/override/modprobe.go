@@ -24,9 +24,7 @@ func readModprobe(r *reader) {
 			continue
 		}
 		lines, problems := parseModprobe(text)
-		for _, p := range problems {
-			r.problem(f.path, p.Line, p.What)
-		}
+		r.invalid(f.path, problems)
 		for _, l := range lines {
 			if builtin == nil {
 				builtin = r.builtinModules()

@@ -1,6 +1,7 @@
 package override
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,6 +44,13 @@ type reader struct {
 
 func (r *reader) problem(file string, line int, what string) {
 	r.problems = append(r.problems, Problem{file, line, what})
+}
+
+// invalid records the problems that a parser found in a file.
+func (r *reader) invalid(file string, problems []Problem) {
+	for _, p := range problems {
+		r.problem(file, p.Line, p.What)
+	}
 }
 
 // fewer keeps the first problems of each file and replaces the others by their number.
@@ -243,17 +251,8 @@ func (r *reader) confFiles(sub, suffix string) []confFile {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b named) int {
-		if c := strings.Compare(a.name, b.name); c != 0 {
-			return c
-		}
-		// Shadowed files first.
-		switch {
-		case a.shadowed != "" && b.shadowed == "":
-			return -1
-		case a.shadowed == "" && b.shadowed != "":
-			return 1
-		}
-		return 0
+		// Shadowed files first, the ones that they shadow last.
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(b.shadowed, a.shadowed))
 	})
 	out := make([]confFile, len(found))
 	for i, f := range found {

@@ -30,9 +30,7 @@ func readSysfsutils(r *reader) {
 			continue
 		}
 		lines, problems := parseSysfsConf(text)
-		for _, p := range problems {
-			r.problem(f, p.Line, p.What)
-		}
+		r.invalid(f, problems)
 		for _, l := range lines {
 			r.addPath(Claim{
 				Source: Sysfsutils, File: f, Line: l.line, Text: l.text, Administrator: true, Void: void,

@@ -93,9 +93,7 @@ func (t *sysctlTable) file(f confFile, when string) {
 		return
 	}
 	lines, problems := parseSysctl(text)
-	for _, p := range problems {
-		t.problem(f.path, p.Line, p.What)
-	}
+	t.invalid(f.path, problems)
 	for _, l := range lines {
 		c := f.claim(Sysctl, l.line, l.text)
 		c.When = when

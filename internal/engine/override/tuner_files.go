@@ -54,9 +54,7 @@ func (r *reader) ktuneFile(file, when, void, condition string) {
 		return
 	}
 	lines, problems := parseSysctl(text)
-	for _, p := range problems {
-		r.problem(file, p.Line, p.What)
-	}
+	r.invalid(file, problems)
 	for _, l := range lines {
 		c := Claim{Source: Ktune, File: file, Line: l.line, Text: l.text, Administrator: true, Void: void, Condition: condition, When: when,
 			Setting: setting.Setting{Kind: "sysctl", Name: setting.SysctlName("/proc/sys/" + l.key)}}

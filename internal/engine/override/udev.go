@@ -2,6 +2,7 @@ package override
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -34,9 +35,7 @@ func readUdev(r *reader) {
 			continue
 		}
 		rules, problems := parseUdev(text)
-		for _, p := range problems {
-			r.problem(f.path, p.Line, p.What)
-		}
+		r.invalid(f.path, problems)
 		if slices.ContainsFunc(rules, udevRule.acts) {
 			files = append(files, udevFile{f, rules})
 		}
@@ -93,12 +92,7 @@ func (r *reader) udevDevices(files []udevFile) []*udevDevice {
 		}
 	}
 	var out []*udevDevice
-	subsystems := make([]string, 0, len(want))
-	for s := range want {
-		subsystems = append(subsystems, s)
-	}
-	slices.Sort(subsystems)
-	for _, s := range subsystems {
+	for _, s := range slices.Sorted(maps.Keys(want)) {
 		for _, dir := range []string{"/sys/class/" + s, "/sys/bus/" + s + "/devices", "/sys/" + s} {
 			if strings.Count(dir, "/") == 2 && s != "module" {
 				continue
