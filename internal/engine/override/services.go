@@ -282,54 +282,21 @@ func (r *reader) yamlBool(file, key string) (line int, text string, on, ok bool)
 	if !found {
 		return 0, "", false, false
 	}
-	var doc yaml.Node
+	var doc map[string]yaml.Node // includes merged mappings
 	if err := yaml.Unmarshal([]byte(b), &doc); err != nil {
 		r.problem(file, 0, err.Error())
 		return 0, "", false, false
 	}
-	if len(doc.Content) == 0 {
+	value, ok := doc[key]
+	if !ok {
 		return 0, "", false, false
 	}
-	k, value := yamlKey(doc.Content[0], key, maxMerges)
-	if k == nil {
-		return 0, "", false, false
-	}
-	for value.Kind == yaml.AliasNode {
-		value = value.Alias
+	line = value.Line
+	if value.Kind == yaml.AliasNode {
+		value = *value.Alias
 	}
 	if err := value.Decode(&on); err != nil {
 		r.problem(file, value.Line, fmt.Sprintf("%s: %v", key, err))
 	}
-	return k.Line, key + ": " + value.Value, on, true
-}
-
-// maxMerges is the maximum nesting depth of merged mappings.
-const maxMerges = 16
-
-// yamlKey returns a key of a mapping and its value. If the mapping lacks the key, it uses the
-// first merged mapping that has it (yaml.org/type/merge.html).
-func yamlKey(m *yaml.Node, key string, depth int) (k, value *yaml.Node) {
-	for m.Kind == yaml.AliasNode {
-		m = m.Alias
-	}
-	if m.Kind != yaml.MappingNode || depth == 0 {
-		return nil, nil
-	}
-	var merged []*yaml.Node
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		switch name, v := m.Content[i], m.Content[i+1]; {
-		case name.Tag == "!!merge" && v.Kind == yaml.SequenceNode:
-			merged = append(merged, v.Content...)
-		case name.Tag == "!!merge":
-			merged = append(merged, v)
-		case name.Value == key:
-			return name, v
-		}
-	}
-	for _, other := range merged {
-		if k, value = yamlKey(other, key, depth-1); k != nil {
-			return k, value
-		}
-	}
-	return nil, nil
+	return line, key + ": " + value.Value, on, true
 }

@@ -185,6 +185,9 @@ kernel.panic = 0
 	check(t, unit+"a: &a {x: 1}\nb: &b {protectKernelDefaults: true}\n<<: [*a, *b]"+enabled, map[string][]string{"vm.panic_on_oom": {
 		"/etc/k/kubelet.yaml:3 0 [admin] VOID only checked: with protectKernelDefaults the kubelet does not start if the value differs"}})
 	check(t, unit+"b: &b {protectKernelDefaults: true}\n<<: *b\nprotectKernelDefaults: false"+enabled, map[string][]string{"vm.panic_on_oom": {"/etc/k/kubelet.yaml:4 0 [admin]"}})
+	check(t, unit+"protectKernelDefaults: true\nprotectKernelDefaults: false"+enabled, map[string][]string{"vm.panic_on_oom": {
+		"/usr/lib/systemd/system/kubelet.service 0"}}, `/etc/k/kubelet.yaml: yaml: unmarshal errors:
+  line 3: mapping key "protectKernelDefaults" already defined at line 2`)
 	check(t, unit, map[string][]string{"kernel.panic": {
 		"/usr/lib/systemd/system/kubelet.service 10 VOID kubelet.service is neither enabled nor running"}})
 	check(t, unit+enabled+`
