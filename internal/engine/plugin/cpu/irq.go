@@ -65,11 +65,9 @@ func planIRQ(_ context.Context, r *plugin.Request, o profile.Option, device stri
 	}
 	switch mode {
 	case "set":
-		if present, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/present"); ok {
-			all, err := unit.ParseCPUList(present)
-			if missing := cpus.Minus(all); err == nil && !missing.IsEmpty() {
-				return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "this machine has no CPU %s, only %s", missing, all)}, nil
-			}
+		present, err := cpuList(r.Host, "present")
+		if missing := cpus.Minus(present); err == nil && !missing.IsEmpty() {
+			return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "this machine has no CPU %s, only %s", missing, present)}, nil
 		}
 	case "intersect":
 		if cpus, err = within(r, s, cpus); err != nil {
@@ -207,12 +205,7 @@ func (e notOurs) Error() string        { return errors.Unwrap(e.err).Error() }
 func (e notOurs) Unwrap() error        { return e.err }
 func (e notOurs) Is(target error) bool { return target == setting.ErrUnsupported }
 
-func (irqAffinity) Equal(a, b setting.Value) bool {
-	x, errX := unit.ParseCPUList(a.Text)
-	y, errY := unit.ParseCPUList(b.Text)
-	return errX == nil && errY == nil && x.Equal(y)
-}
-
+func (irqAffinity) Equal(a, b setting.Value) bool             { return sameCPUs(a.Text, b.Text) }
 func (irqAffinity) Coupled(setting.Setting) []setting.Setting { return nil }
 func (irqAffinity) Lifetime() setting.Lifetime                { return setting.Runtime }
 

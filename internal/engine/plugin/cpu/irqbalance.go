@@ -13,7 +13,6 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/unit"
 )
 
 // IRQBalance turns [irqbalance] sections into changes.
@@ -60,11 +59,9 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 		s.Name = files[len(files)-1]
 		return plugin.LacksFiles(r.Host, s, o, files, "irqbalance is not installed: neither %s exists", strings.Join(files, " nor ")), nil
 	}
-	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/present"); err == nil {
-		present, err := unit.ParseCPUList(strings.TrimSpace(string(b)))
-		if beyond := cpus.Minus(present); err == nil && !beyond.IsEmpty() {
-			return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the machine has %s, not %s", present.Words(), beyond)}, nil
-		}
+	present, err := cpuList(r.Host, "present")
+	if beyond := cpus.Minus(present); err == nil && !beyond.IsEmpty() {
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "the machine has %s, not %s", present.Words(), beyond)}, nil
 	}
 	if b, err := r.Host.Files.ReadFile(file); err == nil {
 		if line := maskLine(string(b)); line > 0 {
@@ -189,12 +186,7 @@ func ifRunning(ctx context.Context, h *host.Host, program string) error {
 
 // Equal compares two CPU lists by their CPUs, and other values as text.
 func (kind) Equal(a, b setting.Value) bool {
-	if a.Text == b.Text {
-		return true
-	}
-	x, errX := unit.ParseCPUList(unquote(a.Text))
-	y, errY := unit.ParseCPUList(unquote(b.Text))
-	return errX == nil && errY == nil && x.Equal(y)
+	return a.Text == b.Text || sameCPUs(unquote(a.Text), unquote(b.Text))
 }
 
 func (kind) Coupled(setting.Setting) []setting.Setting { return nil }

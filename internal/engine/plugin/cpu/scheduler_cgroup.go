@@ -210,9 +210,7 @@ func (k cgroup) remove(dir string) error {
 }
 
 func (cgroup) Equal(a, b setting.Value) bool {
-	x, err := unit.ParseCPUList(a.Text)
-	y, err2 := unit.ParseCPUList(b.Text)
-	return a.Text == b.Text || err == nil && err2 == nil && x.Equal(y)
+	return a.Text == b.Text || sameCPUs(a.Text, b.Text)
 }
 
 func (cgroup) Coupled(setting.Setting) []setting.Setting { return nil }

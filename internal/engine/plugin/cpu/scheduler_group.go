@@ -10,7 +10,6 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/unit"
 )
 
 // planGroup plans all valid group.NAME options of the unit at the first one: the rule for a task
@@ -97,13 +96,11 @@ func planTask(r *plugin.Request, rs *rules, g *group, t host.Task) ([]plugin.Ite
 			return append(items, plugin.Refuse(s, g.option, plugin.Unsupported, "this machine has no cgroup v1 cpuset; set the CPUs with the option %s%s", cgroupPrefix, g.cgroup)), nil
 		}
 	}
-	if text, ok := plugin.Attribute(r.Host, "/sys/devices/system/cpu/online"); ok {
+	if online, err := cpuList(r.Host, "online"); err == nil {
 		// The kernel ignores offline CPUs and does not return them.
-		if online, err := unit.ParseCPUList(text); err == nil {
-			if cpus = cpus.Intersect(online); cpus.IsEmpty() {
-				s := taskSetting(t.TaskID, affinityOf)
-				return append(items, plugin.Refuse(s, g.option, plugin.Rejected, "none of these CPUs is online; online are %s", online)), nil
-			}
+		if cpus = cpus.Intersect(online); cpus.IsEmpty() {
+			s := taskSetting(t.TaskID, affinityOf)
+			return append(items, plugin.Refuse(s, g.option, plugin.Rejected, "none of these CPUs is online; online are %s", online)), nil
 		}
 	}
 	want(affinityOf, cpus.String())

@@ -49,8 +49,7 @@ func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why stri
 	if err != nil || cpus.IsEmpty() {
 		return cpus, "", fmt.Errorf("%q: want a CPU list", isolated)
 	}
-	text, _ := plugin.Attribute(h, "/sys/devices/system/cpu/online")
-	online, err := unit.ParseCPUList(text)
+	online, err := cpuList(h, "online")
 	if err != nil || online.IsEmpty() {
 		return cpus, "online CPUs unknown", nil
 	}
@@ -62,6 +61,22 @@ func housekeepingCPUs(h *host.Host, isolated string) (cpus unit.CPUSet, why stri
 		return cpus, "no CPU would be left for other tasks", nil
 	}
 	return left, "", nil
+}
+
+// cpuList reads a list of the kernel's CPUs: online, present or possible.
+func cpuList(h *host.Host, name string) (unit.CPUSet, error) {
+	text, err := h.Files.ReadFile("/sys/devices/system/cpu/" + name)
+	if err != nil {
+		return unit.CPUSet{}, err
+	}
+	return unit.ParseCPUList(strings.TrimSpace(string(text)))
+}
+
+// sameCPUs reports whether two lists are valid and have the same CPUs.
+func sameCPUs(a, b string) bool {
+	x, errX := unit.ParseCPUList(a)
+	y, errY := unit.ParseCPUList(b)
+	return errX == nil && errY == nil && x.Equal(y)
 }
 
 func listTasks(h *host.Host) ([]host.Task, error) {

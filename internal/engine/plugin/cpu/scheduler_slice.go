@@ -197,8 +197,7 @@ func (k slice) Coupled(setting.Setting) []setting.Setting {
 	if err != nil {
 		return nil
 	}
-	text, _ := plugin.Attribute(k.host, "/sys/devices/system/cpu/online")
-	online, err := unit.ParseCPUList(text)
+	online, err := cpuList(k.host, "online")
 	if err != nil {
 		return nil
 	}

@@ -165,9 +165,7 @@ func (k *task) Equal(a, b setting.Value) bool {
 		q, err2 := ParseSpread(y)
 		return err == nil && err2 == nil && 100*p.Away(q) <= sameSpreadPercent
 	}
-	p, err := unit.ParseCPUList(x)
-	q, err2 := unit.ParseCPUList(y)
-	return err == nil && err2 == nil && p.Equal(q)
+	return sameCPUs(x, y)
 }
 
 func (k *task) Coupled(setting.Setting) []setting.Setting { return nil }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -195,14 +194,8 @@ func mounted(h *host.Host) bool {
 }
 
 // kernelRelease returns the running kernel's version, and false if it is unknown.
-func kernelRelease(h *host.Host) (release, bool) {
+func kernelRelease(h *host.Host) (now release, known bool) {
 	text, _ := plugin.Attribute(h, "/proc/sys/kernel/osrelease")
-	major, rest, _ := strings.Cut(text, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	if i := strings.IndexFunc(minor, func(c rune) bool { return c < '0' || c > '9' }); i >= 0 {
-		minor = minor[:i]
-	}
-	a, err := strconv.Atoi(major)
-	b, err2 := strconv.Atoi(minor)
-	return release{a, b}, err == nil && err2 == nil
+	n, _ := fmt.Sscanf(text, "%d.%d", &now.major, &now.minor)
+	return now, n == 2
 }

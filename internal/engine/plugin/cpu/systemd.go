@@ -53,10 +53,8 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	if st, err := r.Host.Files.Stat("/etc/systemd"); err != nil || !st.IsDir() {
 		return plugin.LacksFiles(r.Host, systemdAffinity, o, []string{"/etc/systemd"}, "systemd is not used here: /etc/systemd is missing"), nil
 	}
-	if b, err := r.Host.Files.ReadFile("/sys/devices/system/cpu/possible"); err == nil {
-		if possible, err := unit.ParseCPUList(strings.TrimSpace(string(b))); err == nil && cpus.Intersect(possible).IsEmpty() {
-			return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has only %s", possible.Words())}, nil
-		}
+	if possible, err := cpuList(r.Host, "possible"); err == nil && cpus.Intersect(possible).IsEmpty() {
+		return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has only %s", possible.Words())}, nil
 	}
 	var items []plugin.Item
 	if st, err := r.Host.Files.Stat(confDir); err != nil || !st.IsDir() {
@@ -149,10 +147,8 @@ func (k manager) Effect(_ context.Context, _ setting.Setting, want setting.Value
 		return plugin.Unknown, err.Error()
 	}
 	// The kernel does not report offline CPUs.
-	if online, err := k.host.Files.ReadFile("/sys/devices/system/cpu/online"); err == nil {
-		if set, err := unit.ParseCPUList(strings.TrimSpace(string(online))); err == nil {
-			cpus = cpus.Intersect(set)
-		}
+	if online, err := cpuList(k.host, "online"); err == nil {
+		cpus = cpus.Intersect(online)
 	}
 	for line := range strings.Lines(string(b)) {
 		list, ok := strings.CutPrefix(line, "Cpus_allowed_list:")
