@@ -113,3 +113,15 @@ func OneLine(value string) error {
 	}
 	return nil
 }
+
+// Bare returns a value that needs no quotes, or ErrValue with why: it is one line without blanks at
+// its ends and without the special characters.
+func Bare(value, special, why string) (string, error) {
+	if err := OneLine(value); err != nil {
+		return "", err
+	}
+	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, special) {
+		return "", fmt.Errorf("%q: %w: %s", value, ErrValue, why)
+	}
+	return value, nil
+}

@@ -49,13 +49,7 @@ func (w Words) Assignments(text string) ([]Assignment, error) {
 
 // Literal implements Syntax.
 func (Words) Literal(value string) (string, error) {
-	if err := OneLine(value); err != nil {
-		return "", err
-	}
-	if value == "" || value != strings.TrimSpace(value) {
-		return "", fmt.Errorf("%q: %w: the value is empty, or begins or ends with a blank", value, ErrValue)
-	}
-	return value, nil
+	return Bare(value, "", "the value is empty, or begins or ends with a blank")
 }
 
 // Unquote implements Syntax: nothing is quoted.

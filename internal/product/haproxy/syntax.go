@@ -232,13 +232,7 @@ func assignment(s section, l line) conf.Assignment {
 
 // Literal implements conf.Syntax. Values of tuning options need no quotes.
 func (syntax) Literal(value string) (string, error) {
-	if err := conf.OneLine(value); err != nil {
-		return "", err
-	}
-	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "#\"'\\$") {
-		return "", fmt.Errorf("%q: %w: needs quotes", value, conf.ErrValue)
-	}
-	return value, nil
+	return conf.Bare(value, "#\"'\\$", "needs quotes")
 }
 
 // Unquote implements conf.Syntax. It joins the words with blanks.

@@ -76,13 +76,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 
 // Literal implements conf.Syntax. Values of tuning directives need no quotes.
 func (syntax) Literal(value string) (string, error) {
-	if err := conf.OneLine(value); err != nil {
-		return "", err
-	}
-	if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "#{};\"'\\$") {
-		return "", fmt.Errorf("%q: %w: needs quotes", value, conf.ErrValue)
-	}
-	return value, nil
+	return conf.Bare(value, "#{};\"'\\$", "needs quotes")
 }
 
 // Unquote implements conf.Syntax.

@@ -67,13 +67,7 @@ func (syntax) Assignments(text string) ([]conf.Assignment, error) {
 
 // Literal implements conf.Syntax. qpidd has no quotes.
 func (syntax) Literal(value string) (string, error) {
-	if err := conf.OneLine(value); err != nil {
-		return "", err
-	}
-	if value == "" || strings.TrimSpace(value) != value || strings.Contains(value, "#") {
-		return "", fmt.Errorf("%q: %w: qpidd has no quotes", value, conf.ErrValue)
-	}
-	return value, nil
+	return conf.Bare(value, "#", "qpidd has no quotes")
 }
 
 // Unquote implements conf.Syntax.
