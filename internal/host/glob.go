@@ -13,7 +13,7 @@ func Glob(f Files, pattern string) ([]string, error) {
 		return nil, err
 	}
 	found := []string{"/"}
-	for _, elem := range strings.Split(strings.TrimPrefix(path.Clean(pattern), "/"), "/") {
+	for elem := range strings.SplitSeq(strings.TrimPrefix(path.Clean(pattern), "/"), "/") {
 		var next []string
 		for _, dir := range found {
 			if !strings.ContainsAny(elem, `*?[\`) {

@@ -63,7 +63,7 @@ func setLinkModes(device, value string) error {
 		return err
 	}
 	set := map[string]bool{}
-	for _, n := range strings.Fields(value) {
+	for n := range strings.FieldsSeq(value) {
 		if !slices.Contains(strings.Fields(params[0].Max), n) {
 			return syscall.EINVAL
 		}

@@ -187,7 +187,7 @@ func allReadOnly() error {
 		}
 		at := UnescapeMount(f[4])
 		flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY)
-		for _, o := range strings.Split(f[5], ",") {
+		for o := range strings.SplitSeq(f[5], ",") {
 			flags |= mountFlags[o]
 		}
 		root = root || at == "/"

@@ -1,6 +1,7 @@
 package logformat
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -72,9 +73,7 @@ func TestScanBacktrackIsLinear(t *testing.T) {
 		"numbers": func() (*Format, error) { return Apache(`%s %b %B %I %O %S %D %{ms}T %k %h`) },
 		"times":   func() (*Format, error) { return Apache(`%{%H}t %{%d/%b/%Y %T}t %h %{end:%A %B %d %Y %T}t %s`) },
 	}
-	for name, make := range Named {
-		formats[name] = make
-	}
+	maps.Copy(formats, Named)
 	const size = 128 << 10
 	for name, compile := range formats {
 		f, err := compile()

@@ -14,7 +14,7 @@ func fields(t *testing.T, f *Format, line string) map[string]string {
 	var l LineKind
 	if f.joined {
 		var j Joiner
-		for _, one := range strings.Split(line, "\n") {
+		for one := range strings.SplitSeq(line, "\n") {
 			text, l = j.Add([]byte(one), spans)
 		}
 	} else {

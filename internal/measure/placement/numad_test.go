@@ -83,7 +83,7 @@ func madeUp(t *testing.T, r *rand.Rand, dir string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(fmt.Sprintf(format, args...)), 0o644); err != nil {
+		if err := os.WriteFile(path, fmt.Appendf(nil, format, args...), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

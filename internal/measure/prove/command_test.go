@@ -3,6 +3,7 @@ package prove
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -250,12 +251,8 @@ func TestUnfit(t *testing.T) {
 		"swap":       {Values{"vmstat.pswpin": 50}, "swaps (47 pages)"},
 	} {
 		ended := Values{}
-		for k, v := range quiet {
-			ended[k] = v
-		}
-		for k, v := range x.change {
-			ended[k] = v
-		}
+		maps.Copy(ended, quiet)
+		maps.Copy(ended, x.change)
 		got := strings.Join(Unfit(emptyHost(t), quiet, ended, 3), "; ")
 		if (x.says == "") != (got == "") || !strings.Contains(got, x.says) {
 			t.Errorf("%s: %q, want %q", name, got, x.says)

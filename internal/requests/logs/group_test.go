@@ -180,7 +180,7 @@ func TestLongKeys(t *testing.T) {
 func TestLimit(t *testing.T) {
 	table := New(true, 10)
 	for i := range 1000 {
-		key := []byte(fmt.Sprint(i % 50))
+		key := fmt.Append(nil, i%50)
 		table.Add(table.Find(hashOf(key), key), table.Sample(int64(i), i%2 == 0))
 	}
 	sum, count, errors := table.Other.Sum, table.Other.Count, table.Other.Errors

@@ -10,7 +10,7 @@ import (
 // key splits a key's text into its parts.
 func key(text []byte) []string {
 	var out []string
-	for _, part := range bytes.Split(text, []byte{Separator}) {
+	for part := range bytes.SplitSeq(text, []byte{Separator}) {
 		out = append(out, shown(part))
 	}
 	return out

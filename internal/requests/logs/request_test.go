@@ -48,7 +48,7 @@ func TestDimensions(t *testing.T) {
 		{line("::1", `\x16\x03\x01`, "400", "1", "-"), "method= url=\x16\x03\x01"},
 	} {
 		r := read(t, f, c.line)
-		for _, w := range strings.Fields(c.want) {
+		for w := range strings.FieldsSeq(c.want) {
 			name, want, _ := strings.Cut(w, "=")
 			d, err := Named(f, name, nil)
 			if err != nil {

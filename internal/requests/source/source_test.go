@@ -88,7 +88,7 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 12 {
 		name := filepath.Join(dir, "access.log")
-		text := []byte(fmt.Sprintf("line of %d\n", i))
+		text := fmt.Appendf(nil, "line of %d\n", i)
 		if i > 0 {
 			name = fmt.Sprintf("%s.%d", name, i)
 		}

@@ -37,7 +37,7 @@ func basis(h *host.Host, names string) string {
 			out = append(out, name)
 		}
 	}
-	for _, name := range strings.Fields(names) {
+	for name := range strings.FieldsSeq(names) {
 		follow(name, 0)
 	}
 	return strings.Join(out, " ")

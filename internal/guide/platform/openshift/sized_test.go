@@ -3,6 +3,7 @@ package openshift
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -326,9 +327,7 @@ func breakEach(t *testing.T, c *rule.Catalogue, broken []breakage, said []string
 				all, print := leaves(t, meant(name), text)
 				all[i].set(value)
 				bad := map[string]string{}
-				for other, text := range good {
-					bad[other] = text
-				}
+				maps.Copy(bad, good)
 				bad[name] = print()
 				got, _ := judge(c, directory(t, bad))
 				if !slices.ContainsFunc(strings.Split(b.rule, "|"), func(id string) bool {

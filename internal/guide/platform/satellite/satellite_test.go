@@ -85,9 +85,7 @@ func satelliteFiles(more map[string]string) map[string]string {
 		"etc/systemd/system/placeholder.service":                   "[Service]\n",
 		"usr/lib/systemd/system/placeholder.service":               "[Service]\n",
 	}
-	for k, v := range more {
-		files[k] = v
-	}
+	maps.Copy(files, more)
 	return files
 }
 

@@ -300,7 +300,7 @@ func TestKubeletFile(t *testing.T) {
 		for _, s := range r.Steps {
 			steps += s.Command + " " + s.Check + "\n"
 		}
-		for _, w := range strings.Split(want.steps, " kubectl") {
+		for w := range strings.SplitSeq(want.steps, " kubectl") {
 			if !strings.Contains(steps, strings.TrimSpace(w)) {
 				t.Errorf("%s: no step has %q", said, w)
 			}

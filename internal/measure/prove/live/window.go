@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -158,9 +159,7 @@ func (w *Window) read(ctx context.Context, lasted time.Duration) (prove.Measurem
 		if err != nil {
 			return all, err
 		}
-		for name, v := range m.Values {
-			all.Values[name] = v
-		}
+		maps.Copy(all.Values, m.Values)
 		if m.Within != nil && all.Within == nil {
 			all.Within = m.Within
 		}
