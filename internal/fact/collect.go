@@ -11,26 +11,24 @@ import (
 // Collector collects one part of the facts.
 type Collector struct {
 	// Name is the part's name: the JSON name of a field of Facts.
-	Name string
-	// Reads describes the files that the collector reads, for the manual.
-	Reads   string
+	Name    string
 	collect func(*reader, *Facts)
 }
 
 // Collectors lists all collectors in the order in which they run.
 var Collectors = []Collector{
-	{"machine", "/sys/class/dmi/id, /proc/device-tree/model", collectMachine},
-	{"kernel", "/proc/sys/kernel, /proc/version, /proc/cmdline, /proc/uptime, clocksource0, /proc/pressure", collectKernel},
-	{"os", "/etc/os-release, /usr/lib/os-release, /etc/hostname", collectOS},
-	{"cpu", "/proc/cpuinfo, /sys/devices/system/cpu", collectCPU},
-	{"numa", "/sys/devices/system/node, numa sysctls", collectNUMA},
-	{"memory", "/proc/meminfo, /proc/swaps, /sys/kernel/mm, zswap", collectMemory},
-	{"virtualization", "DMI, /proc/cpuinfo, /sys/hypervisor, /proc/xen, /run/systemd/container, /proc/1/cgroup", collectVirtualization},
-	{"disk", "/sys/block", collectDisks},
-	{"mount", "/proc/1/mountinfo, /proc/self/mountinfo, /proc/mounts", collectMounts},
-	{"net", "/sys/class/net", collectNet},
-	{"cgroup", "the mount table, /sys/fs/cgroup", collectCgroup},
-	{"services", "unit files and links below /etc/systemd and /usr/lib/systemd, /proc/*/comm, /etc/tuned", collectServices},
+	{"machine", collectMachine},               // /sys/class/dmi/id, /proc/device-tree/model
+	{"kernel", collectKernel},                 // /proc/sys/kernel, /proc/version, /proc/cmdline, /proc/uptime, clocksource0, /proc/pressure
+	{"os", collectOS},                         // /etc/os-release, /usr/lib/os-release, /etc/hostname
+	{"cpu", collectCPU},                       // /proc/cpuinfo, /sys/devices/system/cpu
+	{"numa", collectNUMA},                     // /sys/devices/system/node, numa sysctls
+	{"memory", collectMemory},                 // /proc/meminfo, /proc/swaps, /sys/kernel/mm, zswap
+	{"virtualization", collectVirtualization}, // DMI, /proc/cpuinfo, /sys/hypervisor, /proc/xen, /run/systemd/container, /proc/1/cgroup
+	{"disk", collectDisks},                    // /sys/block
+	{"mount", collectMounts},                  // /proc/1/mountinfo, /proc/self/mountinfo, /proc/mounts
+	{"net", collectNet},                       // /sys/class/net
+	{"cgroup", collectCgroup},                 // the mount table, /sys/fs/cgroup
+	{"services", collectServices},             // unit files and links below /etc/systemd and /usr/lib/systemd, /proc/*/comm, /etc/tuned
 }
 
 // Collect reads all facts, or those of the named collectors. It never fails: unreadable facts are

@@ -12,7 +12,6 @@ import (
 // Platform is a kind of system for which a machine can be audited.
 type Platform struct {
 	Name string // in rules and on the command line
-	Doc  string
 	// Input is an input that only machines of this platform have; they are audited for it by
 	// default. It is "" if every machine belongs to the platform.
 	Input string
@@ -23,13 +22,13 @@ type Platform struct {
 
 // All lists the platforms. Each product is a platform too.
 var All = []Platform{
-	{"linux", "every Linux machine", "", nil},
+	{"linux", "", nil}, // every Linux machine
 	// Without --assumeyes: the user decides about changes that the command offers.
-	{"satellite", "Red Hat Satellite and Foreman with Katello, Capsules included", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // Satellite 6.12 Tuning Guide, 5.1
-	{"puppet", "Puppet Server", "puppetserver.version", nil},
-	{"openshift", "an OpenShift cluster, from its installation and configuration documents", "openshift.documents", nil},
-	{"cluster", "a running cluster of Kubernetes, by kubectl fettle check", "cluster.version", nil},
-	{"kubernetes-node", "a node of OpenShift or Kubernetes", "kubelet.installed", nil},
+	{"satellite", "satellite.version", []string{"satellite-maintain", "health", "check"}}, // Red Hat Satellite and Foreman with Katello, Capsules included; Satellite 6.12 Tuning Guide, 5.1
+	{"puppet", "puppetserver.version", nil},                                               // Puppet Server
+	{"openshift", "openshift.documents", nil},                                             // an OpenShift cluster, from its installation and configuration documents
+	{"cluster", "cluster.version", nil},                                                   // a running cluster of Kubernetes, by kubectl fettle check
+	{"kubernetes-node", "kubelet.installed", nil},                                         // a node of OpenShift or Kubernetes
 }
 
 // Of lists a machine's platforms, including its products. unknown maps each undecided platform to

@@ -14,7 +14,6 @@ type Compared struct {
 	// Doubtful reports whether any concerns the reads.
 	Doubts   []string
 	Doubtful bool
-	Note     string // remark on the figures of a reference
 }
 
 // Chart returns the directories and the References, fastest reads first. It is nil if no directory
@@ -45,7 +44,7 @@ func (e *Evidence) Chart() (rows []Compared) {
 		return nil
 	}
 	for _, d := range References {
-		rows = append(rows, Compared{Name: d.Device, Read: d.Read, Write: d.Write, Note: d.Note})
+		rows = append(rows, Compared{Name: d.Device, Read: d.Read, Write: d.Write})
 	}
 	slices.SortStableFunc(rows, func(a, b Compared) int { return cmp.Compare(b.Read, a.Read) })
 	return rows

@@ -29,7 +29,7 @@ func proofs(dir string, update bool) (wrong []string, err error) {
 			return nil, err
 		}
 		var page bytes.Buffer
-		if err := Write(&page, runs); err != nil {
+		if err := writePage(&page, runs); err != nil {
 			return nil, fmt.Errorf("%s: %w", record, err)
 		}
 		name := strings.TrimSuffix(filepath.Base(record), ".json")

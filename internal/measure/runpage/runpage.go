@@ -5,7 +5,6 @@ package runpage
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -126,16 +125,6 @@ func show(s *ui.Screen, r *evidence.Run) error {
 		return err
 	}
 	return Show(s, r, of)
-}
-
-// Write writes runs as one page, which depends only on the records.
-func Write(w io.Writer, runs []*evidence.Run) error {
-	s := &ui.Screen{Out: w, Err: io.Discard, Format: ui.HTML}
-	s.StartPage("fettle runs show", "")
-	if err := PrintAll(s, runs); err != nil {
-		return err
-	}
-	return s.EndPage()
 }
 
 // effects draws the effects of all experiments on one axis.

@@ -99,10 +99,20 @@ func sealed(t testing.TB, r *evidence.Run, body any) *evidence.Run {
 	return r
 }
 
+// writePage writes runs as one page, which depends only on the records.
+func writePage(w io.Writer, runs []*evidence.Run) error {
+	s := &ui.Screen{Out: w, Err: io.Discard, Format: ui.HTML}
+	s.StartPage("fettle runs show", "")
+	if err := PrintAll(s, runs); err != nil {
+		return err
+	}
+	return s.EndPage()
+}
+
 func write(t testing.TB, runs ...*evidence.Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, runs); err != nil {
+	if err := writePage(&b, runs); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -177,11 +187,11 @@ func TestForged(t *testing.T) {
 		t.Errorf("%.900s", read)
 	}
 	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Visits[5].Arm = "C" })
-	if err := Write(&bytes.Buffer{}, []*evidence.Run{r}); err == nil || !strings.Contains(err.Error(), "does not match its design") {
+	if err := writePage(&bytes.Buffer{}, []*evidence.Run{r}); err == nil || !strings.Contains(err.Error(), "does not match its design") {
 		t.Error(err)
 	}
 	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Word = `x"><script>` })
-	if err := Write(&bytes.Buffer{}, []*evidence.Run{r}); err == nil {
+	if err := writePage(&bytes.Buffer{}, []*evidence.Run{r}); err == nil {
 		t.Error("there is no such verdict")
 	}
 }

@@ -13,8 +13,6 @@ type directed struct {
 	name string // in lower case
 	args []string
 	line int
-	// in is the depth of nested sections.
-	in int
 	// condition is the conditional section around the line, such as <IfVersion, or "".
 	condition string
 }
@@ -45,7 +43,7 @@ func directives(text string) []directed {
 		default:
 			if w := quoted(row); len(w) > 0 {
 				condition := slices.IndexFunc(open, func(s string) bool { return strings.HasPrefix(strings.ToLower(s), "if") })
-				d := directed{strings.ToLower(w[0]), w[1:], first, len(open), ""}
+				d := directed{strings.ToLower(w[0]), w[1:], first, ""}
 				if condition >= 0 {
 					d.condition = "<" + open[condition] + ">"
 				}

@@ -19,7 +19,6 @@ import (
 type environment struct {
 	values  map[string]systemd.Value
 	unknown string
-	absent  bool // the machine has no such unit
 }
 
 func (s *satellite) environment(name string) environment {
@@ -34,9 +33,7 @@ func (s *satellite) environment(name string) environment {
 		if e.values, unread = u.Environment(); unread != "" {
 			e.unknown = s.why(unread, host.NotRecorded(unread))
 		}
-	case errors.Is(err, fs.ErrNotExist):
-		e.absent = true
-	default:
+	case !errors.Is(err, fs.ErrNotExist):
 		e.unknown = err.Error()
 	}
 	s.envs[name] = e
