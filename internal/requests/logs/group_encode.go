@@ -30,16 +30,7 @@ func (t *Table) Encode(w *bufio.Writer) error {
 		var c counts
 		t.hists.each(t.record(i), c.add)
 		found = found[:0]
-		for o, block := range c {
-			if block == nil {
-				continue
-			}
-			for j, n := range block {
-				if n > 0 {
-					found = append(found, bucketCount{uint16(o<<subBits + j), n})
-				}
-			}
-		}
+		c.each(func(b uint16, n uint64) { found = append(found, bucketCount{b, n}) })
 		e.number(uint64(len(found)))
 		last := uint16(0)
 		for _, f := range found {

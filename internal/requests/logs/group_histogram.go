@@ -221,27 +221,13 @@ func (c *counts) quantiles(s *Stats, qs []float64) []float64 {
 		out[k] = math.NaN()
 	}
 	all, seen, k := uint64(0), uint64(0), 0
-	for _, block := range c {
-		if block != nil {
-			for _, n := range block {
-				all += n
-			}
+	c.each(func(_ uint16, n uint64) { all += n })
+	c.each(func(b uint16, n uint64) {
+		seen += n
+		for k < len(qs) && float64(seen) >= qs[k]*float64(all) {
+			out[k] = min(max(middle(int(b)), float64(s.Min)), float64(s.Max))
+			k++
 		}
-	}
-	for o, block := range c {
-		if block == nil {
-			continue
-		}
-		for j, n := range block {
-			if n == 0 {
-				continue
-			}
-			seen += n
-			for k < len(qs) && float64(seen) >= qs[k]*float64(all) {
-				out[k] = min(max(middle(o<<subBits+j), float64(s.Min)), float64(s.Max))
-				k++
-			}
-		}
-	}
+	})
 	return out
 }
