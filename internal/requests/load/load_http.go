@@ -16,7 +16,7 @@ import (
 
 // Headline reports missed thresholds, how the server answered, and what limited the load.
 func (x *Result) Headline() (h ui.Headline) {
-	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Stage, g.Result })
+	engine.Thresholds(&h, x.Gates, Gate.parts)
 	f := &x.Whole
 	if l := f.Latency; l.N > 0 && len(x.Stages) == 1 && x.Knee == nil {
 		h.Value("p50_s", l.P50S, "")
@@ -61,18 +61,7 @@ func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
 	}
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(s.Out)
-		g := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
-		for _, e := range x.Gates {
-			word, name := "not met", e.Gate
-			if e.Met {
-				word = "met"
-			}
-			if e.Stage != "" {
-				name += " at " + e.Stage
-			}
-			g.Rows = append(g.Rows, []string{name, word, e.Text})
-		}
-		g.Write(s)
+		engine.WriteGates(s, x.Gates, " at ", Gate.parts)
 	}
 	if len(x.Requests) > 1 {
 		fmt.Fprintln(s.Out)

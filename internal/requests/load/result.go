@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
@@ -138,6 +139,8 @@ type Gate struct {
 	engine.Result
 }
 
+func (g Gate) parts() (string, engine.Result) { return g.Stage, g.Result }
+
 // Request holds the figures of a line of the request list, over the whole run.
 type Request struct {
 	Weight  int    `json:"weight"`
@@ -237,13 +240,7 @@ func (m measured) Observed(name string) (most float64, ok bool) {
 
 // Failed returns the missed thresholds.
 func (r *Result) Failed() []Gate {
-	var out []Gate
-	for _, g := range r.Gates {
-		if !g.Met {
-			out = append(out, g)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(r.Gates), func(g Gate) bool { return g.Met })
 }
 
 // Early returns an error if the load ended early: a client was lost or ended before its plan,
@@ -276,12 +273,8 @@ func (r *Result) Early() error {
 
 // figuresOf returns the figures of a total.
 func (c *course) figuresOf(t *engine.Total) Figures {
-	length := (t.To - t.From).Seconds()
 	f := Figures{FromS: t.From.Seconds(), ToS: t.To.Seconds(), Starts: t.Starts, Errors: t.Wrong + t.Failed, ErrorShare: t.Errors(), Wrong: t.Wrong,
-		Statuses: map[string]int64{}, Failures: map[string]engine.FailureCount{}, BytesIn: t.In, Latency: t.Latency(), Service: t.Service()}
-	if length > 0 {
-		f.AnswerRate = float64(t.Answered) / length
-	}
+		Statuses: map[string]int64{}, Failures: map[string]engine.FailureCount{}, BytesIn: t.In, Latency: t.Latency(), Service: t.Service(), AnswerRate: perSecond(t.Answered, t.To-t.From)}
 	for status, n := range t.Statuses {
 		f.Statuses[fmt.Sprint(status)] = n
 	}

@@ -154,6 +154,24 @@ type Result struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
+// WriteGates prints evaluated thresholds as a table. of is that of Thresholds; at is the word
+// before a stage.
+func WriteGates[Gate any](s *ui.Screen, all []Gate, at string, of func(Gate) (string, Result)) {
+	g := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
+	for _, gate := range all {
+		stage, r := of(gate)
+		word, name := "not met", r.Gate
+		if r.Met {
+			word = "met"
+		}
+		if stage != "" {
+			name += at + stage
+		}
+		g.Rows = append(g.Rows, []string{name, word, r.Text})
+	}
+	g.Write(s)
+}
+
 // Thresholds adds to a headline how many thresholds were met, and the measured values of
 // missed thresholds. of returns the stage of a gate, or "", and the gate's result.
 func Thresholds[Gate any](h *ui.Headline, all []Gate, of func(Gate) (string, Result)) {

@@ -19,7 +19,7 @@ const closedEarly = "a broker at its limit closes new connections without a mess
 // Headline reports whether the thresholds were met, how many hosts were connected and
 // notified, and what limited them.
 func (x *Result) Headline() (h ui.Headline) {
-	engine.Thresholds(&h, x.Gates, func(g Gate) (string, engine.Result) { return g.Round, g.Result })
+	engine.Thresholds(&h, x.Gates, Gate.parts)
 	h.Line("%s", x.Text)
 	if x.Connect.Connected > 0 && strings.Contains(x.Text, unit.Digits(float64(x.Connect.Connected))+" ") {
 		h.Count("hosts_connected", x.Connect.Connected, "")
@@ -51,18 +51,7 @@ func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
 		fmt.Fprintln(s.Out)
 	}
 	if len(x.Gates) > 0 {
-		g := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
-		for _, e := range x.Gates {
-			word, name := "not met", e.Gate
-			if e.Met {
-				word = "met"
-			}
-			if e.Round != "" {
-				name += " with " + e.Round
-			}
-			g.Rows = append(g.Rows, []string{name, word, e.Text})
-		}
-		g.Write(s)
+		engine.WriteGates(s, x.Gates, " with ", Gate.parts)
 		fmt.Fprintln(s.Out)
 	}
 	mqttFacts(r, x).Write(s)

@@ -141,6 +141,8 @@ type Gate struct {
 	engine.Result
 }
 
+func (g Gate) parts() (string, engine.Result) { return g.Round, g.Result }
+
 // Generator describes the generator of the load.
 type Generator struct {
 	Limited    bool    `json:"limited"`
