@@ -124,26 +124,15 @@ func (s Set[T]) MarshalJSON() ([]byte, error) {
 	if s.absent || s.unknown != "" {
 		return []byte("null"), nil
 	}
-	var b bytes.Buffer // a map would be sorted by bytes: node10 before node2
-	b.WriteByte('{')
-	for i, name := range s.Names() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		key, err := json.Marshal(name)
-		if err != nil {
-			return nil, err
-		}
+	var o object
+	for _, name := range s.Names() {
 		item, err := json.Marshal(s.items[name])
 		if err != nil {
 			return nil, err
 		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(item)
+		o.put(name, item)
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return o.end(), nil
 }
 
 func (s *Set[T]) UnmarshalJSON(b []byte) error {
@@ -162,6 +151,30 @@ func (s *Set[T]) each(f func(name string, item any)) {
 	for _, name := range s.Names() {
 		f(name, s.items[name])
 	}
+}
+
+// object writes a JSON object in the order of its members. A map would be sorted by bytes: node10
+// before node2.
+type object struct{ bytes.Buffer }
+
+func (o *object) put(key string, value []byte) {
+	sep := byte(',')
+	if o.Len() == 0 {
+		sep = '{'
+	}
+	o.WriteByte(sep)
+	k, _ := json.Marshal(key) //nolint:errchkjson // a string always has a form
+	o.Write(k)
+	o.WriteByte(':')
+	o.Write(value)
+}
+
+func (o *object) end() []byte {
+	if o.Len() == 0 {
+		o.WriteByte('{')
+	}
+	o.WriteByte('}')
+	return o.Bytes()
 }
 
 // Item is a fact with its name, as returned by Facts.List and Facts.Lookup.

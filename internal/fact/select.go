@@ -1,7 +1,6 @@
 package fact
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
@@ -96,18 +95,7 @@ func (s *Selection) MarshalJSON() ([]byte, error) {
 // branch marshals the selected part of a struct. any is false if nothing is selected. Members
 // outside of the tree of facts (schema, time) are always written.
 func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any bool, err error) {
-	var b bytes.Buffer
-	put := func(key string, value []byte) {
-		sep := byte(',')
-		if b.Len() == 0 {
-			sep = '{'
-		}
-		b.WriteByte(sep)
-		k, _ := json.Marshal(key) //nolint:errchkjson // a string always has a form
-		b.Write(k)
-		b.WriteByte(':')
-		b.Write(value)
-	}
+	var o object
 	v = v.Elem()
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
@@ -130,15 +118,11 @@ func (s *Selection) branch(prefix string, v reflect.Value) (text []byte, any boo
 			return nil, false, err
 		}
 		if selected {
-			put(key, value)
+			o.put(key, value)
 			any = true
 		}
 	}
-	if b.Len() == 0 {
-		b.WriteByte('{')
-	}
-	b.WriteByte('}')
-	return b.Bytes(), any, nil
+	return o.end(), any, nil
 }
 
 // leaf marshals a fact, or the selected part of a set.
@@ -151,23 +135,15 @@ func (s *Selection) leaf(name string, l leaf) (text []byte, selected bool, err e
 		text, err = json.Marshal(l)
 		return text, true, err
 	}
-	var b bytes.Buffer
-	b.WriteByte('{')
+	var o object
 	set.each(func(key string, item any) {
 		value, some, e := s.branch(name+"."+key+".", reflect.ValueOf(item))
 		if e != nil || !some {
 			err = errors.Join(err, e)
 			return
 		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		k, _ := json.Marshal(key) //nolint:errchkjson // a string always has a form
-		b.Write(k)
-		b.WriteByte(':')
-		b.Write(value)
+		o.put(key, value)
 		selected = true
 	})
-	b.WriteByte('}')
-	return b.Bytes(), selected || s.names[name], err
+	return o.end(), selected || s.names[name], err
 }
