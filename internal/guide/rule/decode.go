@@ -69,9 +69,7 @@ func (f *file) read(from File) error {
 	f.list(root, "the file", func(n *yaml.Node) {
 		switch {
 		case has(n, "disable"):
-			f.fields(n, "disable", map[string]func(*yaml.Node){"disable": func(n *yaml.Node) {
-				f.list(n, "disable", func(n *yaml.Node) { f.disabled = append(f.disabled, f.disable(n)) })
-			}})
+			f.fields(n, "disable", map[string]func(*yaml.Node){"disable": items(f, "disable", &f.disabled, f.disable)})
 		case has(n, "table"):
 			f.tables = append(f.tables, f.table(n))
 		case has(n, "evidence"):
@@ -132,6 +130,13 @@ func (f *file) list(n *yaml.Node, what string, take func(*yaml.Node)) {
 	}
 }
 
+// items decodes a list.
+func items[T any](f *file, what string, to *[]T, one func(*yaml.Node) T) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		f.list(n, what, func(n *yaml.Node) { *to = append(*to, one(n)) })
+	}
+}
+
 // into decodes a scalar.
 func into[T any](f *file, what string, to *T) func(*yaml.Node) {
 	return func(n *yaml.Node) {
@@ -162,13 +167,10 @@ func (f *file) oneOf(n *yaml.Node, what, word string, known ...string) {
 var article = map[string]string{"string": "text", "bool": "true or false", "rule.Severity": "fail or warn", "rule.State": "a finding", "rule.Type": "a type", "int": "a number"}
 
 func (f *file) words(what string, to *[]string) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		f.list(n, what, func(n *yaml.Node) {
-			var s string
-			into(f, what, &s)(n)
-			*to = append(*to, s)
-		})
-	}
+	return items(f, what, to, func(n *yaml.Node) (s string) {
+		into(f, what, &s)(n)
+		return s
+	})
 }
 
 func (f *file) expr(to **Expr) func(*yaml.Node) {
@@ -188,10 +190,8 @@ func (f *file) rule(n *yaml.Node) *Rule {
 	}
 	f.fields(n, "a rule", map[string]func(*yaml.Node){
 		"id": into(f, "id", &r.ID), "title": into(f, "title", &r.Title), "failed": into(f, "failed", &r.Failed), "harm": into(f, "harm", &r.Harm), "platforms": f.words("platforms", &r.Platforms),
-		"versions": func(n *yaml.Node) {
-			f.list(n, "versions", func(n *yaml.Node) { r.Versions = append(r.Versions, f.versions(n)) })
-		},
-		"on": func(n *yaml.Node) { r.On = f.where(n) },
+		"versions": items(f, "versions", &r.Versions, f.versions),
+		"on":       func(n *yaml.Node) { r.On = f.where(n) },
 		"severity": func(n *yaml.Node) {
 			into(f, "severity", &r.Severity)(n)
 			f.oneOf(n, "severity", string(r.Severity), string(Fail), string(Warn))
@@ -199,14 +199,10 @@ func (f *file) rule(n *yaml.Node) *Rule {
 		"each": into(f, "each", &r.Each), "reminder": into(f, "reminder", &r.Reminder), "missing": into(f, "missing", &r.Missing), "unit": into(f, "unit", &r.Unit),
 		"inputs":  func(n *yaml.Node) { r.Inputs = f.inputs(n) },
 		"applies": f.expr(&r.Applies), "for": into(f, "for", &r.For), "measured": f.expr(&r.Measured), "want": f.expr(&r.Want), "pass": f.expr(&r.Pass), "nearly": f.expr(&r.Nearly),
-		"variants": func(n *yaml.Node) {
-			f.list(n, "variants", func(n *yaml.Node) { r.Variants = append(r.Variants, f.variant(n)) })
-		},
-		"why": into(f, "why", &r.Why), "sources": f.sources(&r.Sources), "depends-on": f.words("depends-on", &r.DependsOn),
-		"fix": func(n *yaml.Node) { r.Fix = f.fix(n) },
-		"examples": func(n *yaml.Node) {
-			f.list(n, "examples", func(n *yaml.Node) { r.Examples = append(r.Examples, f.example(n)) })
-		},
+		"variants": items(f, "variants", &r.Variants, f.variant),
+		"why":      into(f, "why", &r.Why), "sources": f.sources(&r.Sources), "depends-on": f.words("depends-on", &r.DependsOn),
+		"fix":      func(n *yaml.Node) { r.Fix = f.fix(n) },
+		"examples": items(f, "examples", &r.Examples, f.example),
 	})
 	if r.For != "" && r.Applies == nil {
 		f.problems = append(f.problems, fmt.Errorf("%s: %s: the key for describes the condition in applies, which is missing; add applies: EXPRESSION", r.Key("for"), r.ID))
@@ -292,17 +288,15 @@ func (f *file) variant(n *yaml.Node) Variant {
 }
 
 func (f *file) sources(to *[]Source) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		f.list(n, "sources", func(n *yaml.Node) {
-			var s Source
-			f.fields(n, "a source", map[string]func(*yaml.Node){
-				"document": into(f, "document", &s.Document), "section": into(f, "section", &s.Section), "says": into(f, "says", &s.Says),
-			})
-			cited := Cite(s.Document, s.Section)
-			cited.Says = s.Says
-			*to = append(*to, cited)
+	return items(f, "sources", to, func(n *yaml.Node) Source {
+		var s Source
+		f.fields(n, "a source", map[string]func(*yaml.Node){
+			"document": into(f, "document", &s.Document), "section": into(f, "section", &s.Section), "says": into(f, "says", &s.Says),
 		})
-	}
+		cited := Cite(s.Document, s.Section)
+		cited.Says = s.Says
+		return cited
+	})
 }
 
 func (f *file) fix(n *yaml.Node) *Fix {

@@ -17,10 +17,8 @@ func (f *file) table(n *yaml.Node) *Table {
 	var editions []*yaml.Node
 	f.fields(n, "a table", map[string]func(*yaml.Node){
 		"table": into(f, "table", &t.Name), "ids": f.words("ids", &t.IDs), "title": into(f, "title", &t.Title),
-		"columns": func(n *yaml.Node) { t.Columns = f.columns(n) },
-		"editions": func(n *yaml.Node) {
-			f.list(n, "editions", func(n *yaml.Node) { editions = append(editions, n) })
-		},
+		"columns":  func(n *yaml.Node) { t.Columns = f.columns(n) },
+		"editions": items(f, "editions", &editions, func(n *yaml.Node) *yaml.Node { return n }),
 	})
 	for _, n := range editions { // after the columns, in any order in the file
 		t.Editions = append(t.Editions, f.edition(t, n))
@@ -56,9 +54,7 @@ func (f *file) edition(t *Table, n *yaml.Node) Edition {
 	f.fields(n, "an edition", map[string]func(*yaml.Node){
 		"of": into(f, "of", &e.Product), "from": into(f, "from", &e.From), "before": into(f, "before", &e.Before),
 		"why": into(f, "why", &e.Why), "sources": f.sources(&e.Sources),
-		"rows": func(n *yaml.Node) {
-			f.list(n, "rows", func(n *yaml.Node) { e.Rows = append(e.Rows, f.row(t, n)) })
-		},
+		"rows": items(f, "rows", &e.Rows, func(n *yaml.Node) Row { return f.row(t, n) }),
 	})
 	return e
 }
