@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/host"
 	bench "fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -63,7 +64,7 @@ func (a *app) benchEtcd(ctx context.Context, o benchEtcdOptions) error {
 	if err := mayMeasure(m); err != nil {
 		return err
 	}
-	b := bench.Bench{Clock: m.Host.Clock, Page: page, Window: o.window, Slices: slicesOfEtcd, Wait: bench.Wait}
+	b := bench.Bench{Clock: m.Host.Clock, Page: page, Window: o.window, Slices: slicesOfEtcd, Wait: host.Sleep}
 	if o.prefix != "" {
 		b.Writer = &bench.Writer{Prefix: o.prefix, Writes: o.writes, Value: o.value, Clock: m.Host.Clock, Call: member.Call}
 		now, err := page(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Run runs a program of the machine and returns its standard output. For a non-zero exit code
@@ -22,6 +23,16 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 		return string(res.Stdout), fmt.Errorf("%s: exit %d%s", c, res.ExitCode, lastLine(res))
 	}
 	return string(res.Stdout), nil
+}
+
+// Sleep waits for a time, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // lastLine returns ": " and the last line of a program's error output, or of its standard output.

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
@@ -47,14 +46,4 @@ func pageOf(p prometheus.Metrics) Page {
 // Unwritable returns the error for a database in a state that forbids writes.
 func Unwritable(err error) error {
 	return ui.Hinted(ui.Refused, err, "to find the cause: etcdctl endpoint status --cluster -w table; to measure without writing, leave out --write-prefix")
-}
-
-// Wait waits for a time, or until ctx ends.
-func Wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -28,19 +29,9 @@ func lease(ctx context.Context, m *tune.Machine) (*os.File, error) {
 				return nil, leased(m, err)
 			}
 		}
-		if wait(ctx, 20*time.Millisecond) != nil {
+		if host.Sleep(ctx, 20*time.Millisecond) != nil {
 			return nil, leased(m, err)
 		}
-	}
-}
-
-// wait waits for a time, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 

@@ -275,7 +275,7 @@ func (p *Experiment) unfit(ctx context.Context) (why []string) {
 	defer p.Screen.Status("")
 	for range rests {
 		begun := prove.Counters(p.Host)
-		if wait(ctx, p.Settle) != nil {
+		if host.Sleep(ctx, p.Settle) != nil {
 			return nil
 		}
 		why = prove.Unfit(p.Host, begun, prove.Counters(p.Host), p.Settle.Seconds())

@@ -92,7 +92,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 	room, err := roomOf(ctx, h, server)
 	// Disconnected clients count until the server has ended their processes.
 	for end := h.Clock.Now().Add(5 * time.Second); err == nil && room.Others > 0 && !o.Anyway && h.Clock.Now().Before(end); {
-		if err = wait(ctx, 100*time.Millisecond); err == nil {
+		if err = host.Sleep(ctx, 100*time.Millisecond); err == nil {
 			room, err = roomOf(ctx, h, server)
 		}
 	}
@@ -110,14 +110,4 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, ui.Exit(ui.Usage, err)
 	}
 	return &Prepared{p, server, program}, nil
-}
-
-// wait waits for a time, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

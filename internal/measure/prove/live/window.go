@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
@@ -97,7 +98,7 @@ func (w *Window) wait(ctx context.Context, d time.Duration) error {
 	if w.Wait != nil {
 		return w.Wait(ctx, d)
 	}
-	return sleep(ctx, d)
+	return host.Sleep(ctx, d)
 }
 
 // length returns the length of a window.
@@ -165,15 +166,4 @@ func (w *Window) read(ctx context.Context, lasted time.Duration) (prove.Measurem
 		}
 	}
 	return all, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
