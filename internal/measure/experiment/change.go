@@ -147,12 +147,12 @@ func underTest(steps []tune.Step) (out []prove.Setting) {
 // is given.
 const changeTimeout = 10 * time.Minute
 
-// orUsage adds the usage exit code to an error without an exit code.
-func orUsage(err error) error {
-	if errors.As(err, new(*ui.Error)) {
+// orExit adds an exit code to an error without one.
+func orExit(code int, err error) error {
+	if err == nil || errors.As(err, new(*ui.Error)) {
 		return err
 	}
-	return ui.Exit(ui.Usage, err)
+	return ui.Exit(code, err)
 }
 
 // asBegun returns the command to run before the experiment can continue: it restores the values

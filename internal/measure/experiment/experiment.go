@@ -119,7 +119,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if err := p.makeWork(ctx, mark(deadline.SinceBoot, "work")); err != nil {
-		return orUsage(err)
+		return orExit(ui.Usage, err)
 	}
 	// While this process has the lease, the daemon changes nothing.
 	if p.lease, err = lease(ctx, p.Machine); err != nil {
@@ -150,7 +150,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	case errors.Is(err, provelive.ErrIdle):
 		return ui.Retry(ui.Refused, err, "name a log that the work writes now; --force waits for new lines in this log", "--force")
 	case err != nil:
-		return orUsage(err)
+		return orExit(ui.Usage, err)
 	}
 	p.watchdog, err = guard(p.Watchdog, deadline, p.o.UndoCmd, p.o.Dir, p.lease)
 	p.guarded.Store(err == nil)

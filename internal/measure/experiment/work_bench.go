@@ -53,13 +53,8 @@ func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchW
 	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER]; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
 
-// orFailed adds an exit code to an error without one, for work that cannot be measured on this machine.
-func orFailed(err error) error {
-	if err == nil || errors.As(err, new(*ui.Error)) {
-		return err
-	}
-	return ui.Exit(ui.Failed, err)
-}
+// orFailed is orExit for work that cannot be measured on this machine.
+func orFailed(err error) error { return orExit(ui.Failed, err) }
 
 // memoryWork is a cell of bench memory.
 type memoryWork struct {
