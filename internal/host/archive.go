@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"sort"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -82,20 +83,26 @@ func (a *archive) lstat(p string) (*entry, error) {
 type archivedFiles struct{ *archive }
 
 func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
+	at, err := a.resolve(p, followLast, a.lstat)
+	if err != nil {
+		return "", nil, err
+	}
+	e, err := a.lstat(at)
+	return at, e, pathError(err, p)
+}
+
+// resolve follows the links of a path. lookup returns the entry of a path without links.
+func (a archivedFiles) resolve(p string, followLast bool, lookup func(string) (*entry, error)) (string, error) {
 	at, err := WalkLinks(p, followLast,
 		func(q string) (fs.FileMode, error) {
-			e, err := a.lstat(q)
+			e, err := lookup(q)
 			if err != nil {
 				return 0, err
 			}
 			return e.mode, nil
 		},
 		func(q string) (string, error) { return a.entries[q].target, nil })
-	if err != nil {
-		return "", nil, pathError(err, p)
-	}
-	e, err := a.lstat(at)
-	return at, e, pathError(err, p)
+	return at, pathError(err, p)
 }
 
 // pathError replaces the path of an error with the requested path.
@@ -140,7 +147,7 @@ func (a archivedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 			found = append(found, fs.FileInfoToDirEntry(archivedInfo{name, c}))
 		}
 	}
-	sort.Slice(found, func(i, j int) bool { return found[i].Name() < found[j].Name() })
+	slices.SortFunc(found, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return found, nil
 }
 

@@ -127,16 +127,7 @@ func errnoOf(err error) syscall.Errno {
 
 // learnWalk records p and all links in its path. It returns the resolved path.
 func (r *answerRecorder) learnWalk(p string, followLast bool) (string, error) {
-	at, err := WalkLinks(p, followLast,
-		func(q string) (fs.FileMode, error) {
-			e, err := r.learn(q)
-			if err != nil {
-				return 0, err
-			}
-			return e.mode, nil
-		},
-		func(q string) (string, error) { return r.entries[q].target, nil })
-	return at, pathError(err, p)
+	return r.resolve(p, followLast, r.learn)
 }
 
 func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
@@ -204,12 +195,13 @@ func (r *answerRecorder) ReadDir(p string) ([]fs.DirEntry, error) {
 			e.errno = errnoOf(err)
 		default:
 			for _, d := range list {
-				q := at + "/" + d.Name()
-				if at == "/" {
-					q = "/" + d.Name()
+				q := path.Join(at, d.Name())
+				if r.entries[q] != nil {
+					continue
 				}
-				if r.entries[q] == nil {
-					r.learnListed(q, d)
+				// Omit an entry that was removed since the listing, such as a process.
+				if st, err := d.Info(); err == nil {
+					r.put(q, r.entryOf(q, st.Mode()))
 				}
 			}
 			e.listed = true
@@ -218,48 +210,30 @@ func (r *answerRecorder) ReadDir(p string) ([]fs.DirEntry, error) {
 	return r.archivedFiles.ReadDir(p)
 }
 
-// learnListed records an entry of a directory listing.
-func (r *answerRecorder) learnListed(q string, d fs.DirEntry) {
-	if st, err := d.Info(); err == nil {
-		r.put(q, r.entryOf(q, st.Mode()))
+// learned records a path and answers from the archive.
+func learned[T any](r *answerRecorder, p string, followLast bool, answer func(string) (T, error)) (found T, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.learnWalk(p, followLast); err != nil {
+		return found, err
 	}
-	// Omit an entry that was removed since the listing, such as a process.
+	return answer(p)
 }
 
 func (r *answerRecorder) Stat(p string) (fs.FileInfo, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.learnWalk(p, true); err != nil {
-		return nil, err
-	}
-	return r.archivedFiles.Stat(p)
+	return learned(r, p, true, r.archivedFiles.Stat)
 }
 
 func (r *answerRecorder) Lstat(p string) (fs.FileInfo, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.learnWalk(p, false); err != nil {
-		return nil, err
-	}
-	return r.archivedFiles.Lstat(p)
+	return learned(r, p, false, r.archivedFiles.Lstat)
 }
 
 func (r *answerRecorder) Readlink(p string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.learnWalk(p, false); err != nil {
-		return "", err
-	}
-	return r.archivedFiles.Readlink(p)
+	return learned(r, p, false, r.archivedFiles.Readlink)
 }
 
 func (r *answerRecorder) Resolve(p string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := r.learnWalk(p, true); err != nil {
-		return "", err
-	}
-	return r.archivedFiles.Resolve(p)
+	return learned(r, p, true, r.archivedFiles.Resolve)
 }
 
 // recordingExec runs programs and records their results.
