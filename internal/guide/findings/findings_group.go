@@ -19,11 +19,7 @@ type group struct {
 
 // Fixes returns the fixes as text: commands and words.
 func (g group) Fixes() []string {
-	var out []string
-	for _, l := range g.fixLines() {
-		out = append(out, l.String())
-	}
-	return out
+	return asText(g.fixLines())
 }
 
 // fixLines returns the lines of Fixes, with commands separate from the words.
@@ -43,6 +39,13 @@ func (g group) fixLines() []fixLine {
 type fixLine struct{ before, command, after string }
 
 func (l fixLine) String() string { return l.before + l.command + l.after }
+
+func asText(lines []fixLine) (out []string) {
+	for _, l := range lines {
+		out = append(out, l.String())
+	}
+	return out
+}
 
 // item is one judged item, or several with the same result.
 type item struct {
@@ -273,15 +276,7 @@ func (a *Audit) fewer(all []group) []group {
 	return out
 }
 
-// fixes returns the fixes of a finding, without its values.
-func fixes(f rule.Finding) []string {
-	var out []string
-	for _, l := range fixLines(f) {
-		out = append(out, l.String())
-	}
-	return out
-}
-
+// fixLines returns the lines of a finding's fixes, without its values.
 func fixLines(f rule.Finding) []fixLine {
 	if f.Fix == nil {
 		return nil

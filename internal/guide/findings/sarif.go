@@ -170,9 +170,9 @@ func sarifRuleOf(f rule.Finding) sarifRule {
 		sources = append(sources, s.String())
 		md += "- source " + MarkdownText(s.String()) + "\n"
 	}
-	for _, x := range fixes(f) {
-		md += "- fix: " + MarkdownText(x) + "\n"
-		help += "\nfix: " + x
+	for _, x := range fixLines(f) {
+		md += "- fix: " + MarkdownText(x.String()) + "\n"
+		help += "\nfix: " + x.String()
 	}
 	return sarifRule{
 		ID: f.ID, Short: sarifText{Text: f.Title}, Full: sarifText{Text: f.Title + "."}, Help: sarifText{Text: help, Markdown: md},
