@@ -93,6 +93,18 @@ func (in *Input) outside(value, is, bound, least, most any) error {
 	return &valueError{err, works}
 }
 
+// setWithin sets a number that is in a range. value is the number as the error prints it.
+func setWithin[T cmp.Ordered](in *Input, to *T, n T, value string, least, most T) error {
+	switch {
+	case n < least:
+		return in.outside(value, "less", least, least, most)
+	case n > most:
+		return in.outside(value, "more", most, least, most)
+	}
+	*to = n
+	return nil
+}
+
 // oneOf returns the error of a word that is not among the accepted ones.
 func oneOf(word string, words []string, works func(nearest string) string) error {
 	err := fmt.Errorf("%q: want %s%s", word, strings.Join(words, ", "), text.Suggest(word, words))
@@ -161,17 +173,11 @@ func Count(to *int, name, doc string, least, most int) *Input {
 		},
 	}
 	in.set = func(s string) error {
-		n, err := strconv.Atoi(unit.PlainCount(s))
-		switch {
-		case errors.Is(err, strconv.ErrRange) && s[0] != '-', err == nil && n > most:
-			return in.outside(s, "more", most, least, most)
-		case errors.Is(err, strconv.ErrRange), err == nil && n < least:
-			return in.outside(s, "less", least, least, most)
-		case err != nil:
+		n, err := strconv.Atoi(unit.PlainCount(s)) // beyond its range the largest or smallest number
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return fmt.Errorf("%q is not a whole number such as 12,000 or 12k", s)
 		}
-		*to = n
-		return nil
+		return setWithin(in, to, n, s, least, most)
 	}
 	return in
 }
@@ -189,16 +195,10 @@ func Number(to *float64, name, doc string, least, most float64) *Input {
 	}
 	in.set = func(s string) error {
 		n, err := strconv.ParseFloat(s, 64)
-		switch {
-		case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 			return fmt.Errorf("%q is not a number", s)
-		case n < least:
-			return in.outside(s, "less", least, least, most)
-		case n > most:
-			return in.outside(s, "more", most, least, most)
 		}
-		*to = n
-		return nil
+		return setWithin(in, to, n, s, least, most)
 	}
 	return in
 }
@@ -227,16 +227,12 @@ func Gibibytes(to *unit.Size, name, doc string, least, most unit.Size) *Input {
 	in := size(to, name, doc, least, most, unit.ParseSize, print)
 	withUnit := in.set
 	in.set = func(s string) error {
-		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-		tooMany := errors.Is(err, strconv.ErrRange)
-		low, high := int64(least/gib), int64(most/gib)
-		switch {
-		case err != nil && !tooMany:
+		n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64) // beyond its range the largest or smallest number
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return withUnit(s)
-		case n < low:
-			return in.outside(s, "less", low, low, high)
-		case n > high || tooMany:
-			return in.outside(s, "more", high, low, high)
+		}
+		if err := setWithin(in, &n, n, s, int64(least/gib), int64(most/gib)); err != nil {
+			return err
 		}
 		*to = unit.Size(n) * gib
 		return nil
@@ -256,19 +252,13 @@ func size(to *unit.Size, name, doc string, least, most unit.Size, parse func(str
 	}
 	in.set = func(s string) error {
 		n, err := parse(s)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case n < least:
-			if bare := unit.Bare(s, least, most); bare != nil {
-				return fmt.Errorf("%w want %s to %s", bare, print(least), print(most))
-			}
-			return in.outside(print(n), "less", least, least, most)
-		case n > most:
-			return in.outside(print(n), "more", most, least, most)
 		}
-		*to = n
-		return nil
+		if bare := unit.Bare(s, least, most); n < least && bare != nil {
+			return fmt.Errorf("%w want %s to %s", bare, print(least), print(most))
+		}
+		return setWithin(in, to, n, print(n), least, most)
 	}
 	return in
 }
