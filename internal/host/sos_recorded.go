@@ -5,7 +5,6 @@ import (
 	"context"
 	"io/fs"
 	"path/filepath"
-	"slices"
 )
 
 // A sosreport may contain a complete fettle archive: with /etc/sos/extras.d/fettle, sos runs
@@ -84,20 +83,6 @@ func (l layeredFiles) Readlink(p string) (string, error) {
 
 func (l layeredFiles) Resolve(p string) (string, error) {
 	return layered(l.archivedFiles.Resolve, l.below.Resolve, p)
-}
-
-func (l layeredFiles) tail(p string, most int64) (text []byte, before int64, err error) {
-	text, err = l.archivedFiles.ReadFile(p)
-	if Unknown(err) {
-		if text, before, err := l.below.tail(p, most); err == nil {
-			return text, before, nil
-		}
-	}
-	if over := int64(len(text)) - most; over > 0 {
-		text = wholeLines(text[over:])
-		before = over + most - int64(len(text))
-	}
-	return slices.Clip(text), before, err
 }
 
 // layeredExec uses the archive first, then the report.

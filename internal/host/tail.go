@@ -10,19 +10,10 @@ import (
 	"os"
 )
 
-// Tail returns the whole lines within the last max bytes of a log. before is the number of
-// bytes before them. Only regular files are accepted.
-func (h *Host) Tail(p string, max int64) (text []byte, before int64, err error) {
-	if f, ok := h.Files.(interface {
-		tail(p string, max int64) ([]byte, int64, error)
-	}); ok {
-		return f.tail(p, max)
-	}
-	text, err = h.Files.ReadFile(p)
-	if over := int64(len(text)) - max; over > 0 {
-		text = wholeLines(text[over:])
-		before = over + max - int64(len(text))
-	}
+// Tail returns the whole lines within the last most bytes of a log; most is at least 1. before is
+// the number of bytes before them. Only regular files are accepted.
+func (h *Host) Tail(p string, most int64) (text []byte, before int64, err error) {
+	before, err = h.Lines(p, most, func(line []byte) { text = append(text, line...) })
 	return text, before, err
 }
 
@@ -36,7 +27,11 @@ func (h *Host) Lines(p string, most int64, each func(line []byte)) (before int64
 	f, err := h.OpenLog(p)
 	switch {
 	case errors.Is(err, errNoBackingFile):
-		text, before, err := h.Tail(p, most)
+		text, err := h.Files.ReadFile(p)
+		if over := int64(len(text)) - most; over > 0 {
+			_, text, _ = bytes.Cut(text[over:], []byte("\n")) // the first line may be truncated
+			before = over + most - int64(len(text))
+		}
 		for line := range bytes.Lines(text) {
 			each(line)
 		}
@@ -83,11 +78,9 @@ func (h *Host) OpenLog(p string) (*os.File, error) {
 	case liveFiles:
 		return OpenRegular(p)
 	case rootedFiles:
-		outer, err := f.resolveOuter(p)
-		if err != nil {
-			return nil, err
-		}
-		return OpenRegular(outer)
+		return f.openLog(p)
+	case nodeFiles:
+		return f.openLog(p)
 	case copiedFiles:
 		return f.openLog(p)
 	case layeredFiles:
@@ -111,50 +104,18 @@ func (h *Host) OpenInput(p string) (*os.File, error) {
 	return h.OpenLog(p)
 }
 
-func (c copiedFiles) openLog(p string) (*os.File, error) {
-	outer, err := c.resolveOuter(p)
-	if err != nil {
-		return nil, c.notCopied(err, p)
-	}
-	return OpenRegular(outer)
-}
-
-// resolveOuter converts a path on the machine to the path of the same file on this system.
-func (r rootedFiles) resolveOuter(p string) (string, error) {
+func (r rootedFiles) openLog(p string) (*os.File, error) {
 	at, err := r.walk(p, true)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return r.outer(at), nil
+	f, err := OpenRegular(r.outer(at))
+	return f, r.inner(err, p)
 }
 
-// wholeLines drops the first line, which may be truncated.
-func wholeLines(text []byte) []byte {
-	_, rest, _ := bytes.Cut(text, []byte("\n"))
-	return rest
-}
-
-func (liveFiles) tail(p string, max int64) (text []byte, before int64, err error) {
-	f, err := OpenRegular(p)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	size := st.Size()
-	from := size - max
-	if from <= 0 {
-		text = make([]byte, size)
-		n, err := f.ReadAt(text, 0)
-		return text[:n], 0, ignoreEOF(err)
-	}
-	text = make([]byte, max)
-	n, err := f.ReadAt(text, from)
-	text = wholeLines(text[:n])
-	return text, from + int64(n) - int64(len(text)), ignoreEOF(err)
+func (c copiedFiles) openLog(p string) (*os.File, error) {
+	f, err := c.rootedFiles.openLog(p)
+	return f, c.notCopied(err, p)
 }
 
 // ignoreEOF returns nil for io.EOF: a log may be shorter after a rotation.
@@ -163,18 +124,4 @@ func ignoreEOF(err error) error {
 		return nil
 	}
 	return err
-}
-
-func (r rootedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
-	at, err := r.walk(p, true)
-	if err != nil {
-		return nil, 0, err
-	}
-	text, before, err = liveFiles{}.tail(r.outer(at), max)
-	return text, before, r.inner(err, p)
-}
-
-func (c copiedFiles) tail(p string, max int64) (text []byte, before int64, err error) {
-	text, before, err = c.rootedFiles.tail(p, max)
-	return text, before, c.notCopied(err, p)
 }

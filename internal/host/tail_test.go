@@ -30,7 +30,7 @@ func TestTail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, h := range map[string]*Host{"mounted": Mounted(root), "copy": copied, "archive": archived} {
+	for name, h := range map[string]*Host{"mounted": Mounted(root), "node": Node(root), "copy": copied, "archive": archived} {
 		for max, want := range map[int64]string{1 << 20: text, int64(len(text)): text, 15: "second\nthird\n", 13: "third\n", 3: "", 0: text} {
 			if max == 0 { // Lines only
 				var all strings.Builder
