@@ -3,6 +3,7 @@ package activity
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -20,9 +21,12 @@ func (c counters) add(name string, v float64) { c[counter{name, ""}] += v }
 // errFormat is returned for a text that is not in the kernel's format.
 var errFormat = errors.New("not in the format that the kernel writes")
 
-// number parses an unsigned number.
-func number(s string) (float64, error) {
-	n, err := strconv.ParseUint(s, 10, 64)
+// number parses an unsigned number, hexadecimal an unsigned hexadecimal one.
+func number(s string) (float64, error)      { return parseUint(s, 10) }
+func hexadecimal(s string) (float64, error) { return parseUint(s, 16) }
+
+func parseUint(s string, base int) (float64, error) {
+	n, err := strconv.ParseUint(s, base, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %.40q", errFormat, s)
 	}
@@ -137,18 +141,29 @@ var vmEvents = map[string]string{
 // parseDiskstats parses /proc/diskstats (Documentation/admin-guide/iostats.rst) with 14
 // fields, or more with discards (4.18) and flushes (5.5).
 func parseDiskstats(text string, c counters) error {
-	known := false
-	for line := range strings.Lines(text) {
-		w := strings.Fields(line)
-		if len(w) < 14 {
-			continue
-		}
+	return eachLine(text, 14, func(w []string) error {
 		n, err := numbers(w[3:14])
 		if err != nil {
 			return err
 		}
 		for name, v := range map[string]float64{"ios": n[0] + n[4], "wait": (n[3] + n[7]) / 1e3, "busy": n[9] / 1e3, "queue": n[10] / 1e3} {
 			c[counter{"disk." + name, w[2]}] = v
+		}
+		return nil
+	})
+}
+
+// eachLine calls use with the words of each line that has at least that many. It is an error if
+// none has.
+func eachLine(text string, least int, use func(words []string) error) error {
+	known := false
+	for line := range strings.Lines(text) {
+		w := strings.Fields(line)
+		if len(w) < least {
+			continue
+		}
+		if err := use(w); err != nil {
+			return err
 		}
 		known = true
 	}
@@ -162,29 +177,21 @@ func parseDiskstats(text string, c counters) error {
 // hexadecimal numbers for each CPU: packets, dropped packets, and how often the budget was
 // used up.
 func parseSoftnet(text string, c counters) error {
-	var sum [3]float64
-	known := false
-	for line := range strings.Lines(text) {
-		w := strings.Fields(line)
-		if len(w) < 3 {
-			continue
-		}
-		for i := range sum {
-			n, err := strconv.ParseUint(w[i], 16, 64)
+	sum := counters{}
+	err := eachLine(text, 3, func(w []string) error {
+		for i, name := range []string{"softnet.packets", "softnet.dropped", "softnet.squeezed"} {
+			n, err := hexadecimal(w[i])
 			if err != nil {
-				return fmt.Errorf("%w: %.40q", errFormat, w[i])
+				return err
 			}
-			sum[i] += float64(n)
+			sum.add(name, n)
 		}
-		known = true
+		return nil
+	})
+	if err == nil {
+		maps.Copy(c, sum)
 	}
-	if !known {
-		return errFormat
-	}
-	c.set("softnet.packets", sum[0])
-	c.set("softnet.dropped", sum[1])
-	c.set("softnet.squeezed", sum[2])
-	return nil
+	return err
 }
 
 // parseNetDev parses /proc/net/dev.
@@ -264,14 +271,11 @@ func parseConntrack(text string, c counters) error {
 			if head != "drop" && head != "early_drop" && head != "insert_failed" {
 				continue
 			}
-			n, err := strconv.ParseUint(w[i], 16, 64)
+			n, err := hexadecimal(w[i])
 			if err != nil {
-				return fmt.Errorf("%w: %.40q", errFormat, w[i])
+				return err
 			}
-			if !known {
-				c.set("conntrack.dropped", 0)
-			}
-			c.add("conntrack.dropped", float64(n))
+			c.add("conntrack.dropped", n)
 			known = true
 		}
 	}
