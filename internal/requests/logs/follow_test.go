@@ -13,24 +13,45 @@ import (
 	"fettle.dev/fettle/internal/requests/source"
 )
 
+// accessLine returns the log line of a request for the path /n.
+func accessLine(n int) string {
+	return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+}
+
+// poll returns the requests so far: "PATH:COUNT PATH:COUNT".
+func poll(t *testing.T, f *Follower) (string, *Report) {
+	t.Helper()
+	if err := f.Poll(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r := f.Report("count", 0)
+	var paths []string
+	for _, g := range r.By[0].Top {
+		paths = append(paths, fmt.Sprintf("%s:%d", strings.Join(g.Key, " "), g.Count))
+	}
+	return strings.Join(paths, " "), r
+}
+
 // TestFollow tests that exactly the lines appended after the start are read, through partial lines,
 // rotation, and a short absence of the log.
 func TestFollow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
-	line := func(n int) string {
-		return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
-	}
 	add := func(text string) {
 		t.Helper()
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, path, text)
 	}
-	add(line(1) + line(2) + line(3)[:20])
+	add(accessLine(1) + accessLine(2) + accessLine(3)[:20])
 	found, err := source.Find(host.Live(), []string{path})
 	if err != nil {
 		t.Fatal(err)
@@ -50,33 +71,25 @@ func TestFollow(t *testing.T) {
 	}
 	came := func(want string, unread uint64) {
 		t.Helper()
-		if err := f.Poll(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		r := f.Report("count", 0)
-		var paths []string
-		for _, g := range r.By[0].Top {
-			paths = append(paths, strings.Join(g.Key, " "))
-		}
-		if got := strings.Join(paths, " "); got != want || r.Unread.Lines != unread {
+		if got, r := poll(t, f); got != want || r.Unread.Lines != unread {
 			t.Fatalf("%q and %d unread, want %q and %d", got, r.Unread.Lines, want, unread)
 		}
 	}
 	came("", 0)
-	add(line(3)[20:] + line(4))
-	came("/3 /4", 0)
+	add(accessLine(3)[20:] + accessLine(4))
+	came("/3:1 /4:1", 0)
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	came("/3 /4", 0) // between the two steps of a rotation
+	came("/3:1 /4:1", 0) // between the two steps of a rotation
 	old := path
 	path += ".1"
-	add(line(5)) // by a server that has not opened its new log yet
+	add(accessLine(5)) // by a server that has not opened its new log yet
 	path = old
-	add(line(6) + "what is no request\n")
-	came("/3 /4 /5 /6", 1)
-	add(line(7))
-	came("/3 /4 /5 /6 /7", 1)
+	add(accessLine(6) + "what is no request\n")
+	came("/3:1 /4:1 /5:1 /6:1", 1)
+	add(accessLine(7))
+	came("/3:1 /4:1 /5:1 /6:1 /7:1", 1)
 	if e := f.Report("count", 0).Unread.Examples; len(e) != 1 || e[0].Path != path || e[0].Text != "what is no request" {
 		t.Errorf("examples %+v", e)
 	}
@@ -87,18 +100,9 @@ func TestFollow(t *testing.T) {
 func TestFollowDirectory(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	line := func(n int) string {
-		return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
-	}
 	add := func(name, text string) {
 		t.Helper()
-		f, err := os.OpenFile(at(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString(text); err != nil || f.Close() != nil {
-			t.Fatal(err)
-		}
+		appendTo(t, at(name), text)
 	}
 	move := func(from, to string) {
 		t.Helper()
@@ -106,9 +110,9 @@ func TestFollowDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add("access.log", line(2))
-	add("access.log.1", line(1))
-	add("other.log.1", line(100))
+	add("access.log", accessLine(2))
+	add("access.log.1", accessLine(1))
+	add("other.log.1", accessLine(100))
 	add("other.log", "")
 	add("access.log.2.gz", "\x1f\x8b\x08")
 	found, err := source.Find(host.Live(), []string{dir})
@@ -136,28 +140,20 @@ func TestFollowDirectory(t *testing.T) {
 	}
 	came := func(want string) {
 		t.Helper()
-		if err := f.Poll(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		r := f.Report("count", 0)
-		var paths []string
-		for _, g := range r.By[0].Top {
-			paths = append(paths, fmt.Sprintf("%s:%d", strings.Join(g.Key, " "), g.Count))
-		}
-		if got := strings.Join(paths, " "); got != want || f.Lost > 0 {
+		if got, _ := poll(t, f); got != want || f.Lost > 0 {
 			t.Fatalf("%q and %d lost, want %q", got, f.Lost, want)
 		}
 	}
 	came("")
-	add("access.log", line(3))
-	add("other.log", line(101))
+	add("access.log", accessLine(3))
+	add("other.log", accessLine(101))
 	came("/101:1 /3:1")
 	move("access.log.1", "access.log.3")
-	add("access.log", line(4))
+	add("access.log", accessLine(4))
 	move("access.log", "access.log.1")
 	came("/101:1 /3:1 /4:1") // between the two steps of a rotation
-	add("access.log", line(5))
-	add("access.log.1", line(6))
+	add("access.log", accessLine(5))
+	add("access.log.1", accessLine(6))
 	came("/101:1 /3:1 /4:1 /5:1 /6:1")
 	came("/101:1 /3:1 /4:1 /5:1 /6:1")
 }

@@ -1,11 +1,8 @@
 package logs
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
@@ -18,9 +15,6 @@ import (
 func TestFollowCopyTruncate(t *testing.T) {
 	for _, length := range []int{40, 400, 40_000} { // requests before
 		path := filepath.Join(t.TempDir(), "access.log")
-		line := func(n int) string {
-			return fmt.Sprintf("::1 - - [18/Mar/2012:04:00:%02d +0000] \"GET /%d HTTP/1.1\" 200 1 5 \"-\" \"-\"\n", n%60, n)
-		}
 		log, err := os.Create(path) // without O_APPEND, as the server has it open
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +22,7 @@ func TestFollowCopyTruncate(t *testing.T) {
 		defer log.Close()
 		add := func(n int) {
 			t.Helper()
-			if _, err := log.WriteString(line(n)); err != nil {
+			if _, err := log.WriteString(accessLine(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -49,15 +43,7 @@ func TestFollowCopyTruncate(t *testing.T) {
 		}
 		came := func(want string) {
 			t.Helper()
-			if err := f.Poll(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			r := f.Report("count", 0)
-			var paths []string
-			for _, g := range r.By[0].Top {
-				paths = append(paths, fmt.Sprintf("%s:%d", strings.Join(g.Key, " "), g.Count))
-			}
-			if got := strings.Join(paths, " "); got != want || f.Lost > 0 || r.Unread.Lines > 0 {
+			if got, r := poll(t, f); got != want || f.Lost > 0 || r.Unread.Lines > 0 {
 				t.Fatalf("%d: %q, %d lost, %d not read, want %q", length, got, f.Lost, r.Unread.Lines, want)
 			}
 		}
