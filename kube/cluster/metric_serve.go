@@ -2,20 +2,13 @@ package cluster
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -94,7 +87,7 @@ type Options struct {
 	// server authorizes each client.
 	Open bool
 	// CertDir contains tls.crt and tls.key, which are reloaded when they change. With "" the
-	// process uses a self-signed certificate.
+	// process uses a self-signed certificate, which controller-runtime creates.
 	CertDir string
 }
 
@@ -139,9 +132,6 @@ func (o Options) Server() server.Options {
 	out.TLSOpts = []func(*tls.Config){func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS12
 		c.NextProtos = []string{"http/1.1"} // HTTP/2 has no advantage for a scrape every 30 s
-		if o.CertDir == "" {
-			c.GetCertificate = ownCertificate()
-		}
 	}}
 	return out
 }
@@ -158,34 +148,4 @@ func Serve(ctx context.Context, config *rest.Config, o Options, l logr.Logger) e
 		return err
 	}
 	return s.Start(ctx)
-}
-
-// ownCertificate creates a self-signed certificate at the first connection. It prevents
-// eavesdropping but does not authenticate the server.
-func ownCertificate() func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	made := make(chan *tls.Certificate, 1)
-	made <- nil
-	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		c := <-made
-		defer func() { made <- c }()
-		if c != nil {
-			return c, nil
-		}
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			return nil, err
-		}
-		now := time.Now()
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "fettle metrics"}, DNSNames: []string{"localhost"},
-			NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
-		}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-		if err != nil {
-			return nil, err
-		}
-		c = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-		return c, nil
-	}
 }
