@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/testkit/root"
-	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/testkit"
 )
 
 // gather returns the metrics as name{label="value"} with their numbers.
@@ -115,5 +115,5 @@ func TestMetrics(t *testing.T) {
 
 // TestManual compares the manual's table of metrics with the agent's metrics.
 func TestManual(t *testing.T) {
-	root.Manual(t, "kubernetes-agent.md", root.Generated{Name: "metrics", Text: cluster.Table(Metrics)})
+	root.Manual(t, "kubernetes-agent.md", root.Generated{Name: "metrics", Text: kube.MetricTable(Metrics)})
 }

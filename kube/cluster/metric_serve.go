@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,20 +62,6 @@ func OneIf(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// Table returns the manual's table of metrics as text.
-func Table(all []Metric) string {
-	var w strings.Builder
-	w.WriteString("| metric | type | labels | |\n|---|---|---|---|\n")
-	for _, m := range all {
-		labels := ""
-		if len(m.Labels) > 0 {
-			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
-		}
-		fmt.Fprintf(&w, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, labels, m.Doc)
-	}
-	return w.String()
 }
 
 // Options configure where and to whom metrics are served.

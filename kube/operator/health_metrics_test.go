@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/testkit/root"
-	"fettle.dev/fettle/kube/cluster"
+	"fettle.dev/fettle/kube/testkit"
 )
 
 // healthValues returns the collected metrics by name and labels, without those that are 0.
@@ -148,5 +148,5 @@ func TestHealthTable(t *testing.T) {
 
 // TestHealthManual compares the manual's table of metrics with these metrics.
 func TestHealthManual(t *testing.T) {
-	root.Manual(t, "machine-health.md", root.Generated{Name: "metrics", Text: cluster.Table(HealthMetrics)})
+	root.Manual(t, "machine-health.md", root.Generated{Name: "metrics", Text: kube.MetricTable(HealthMetrics)})
 }

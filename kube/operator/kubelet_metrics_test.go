@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"fettle.dev/fettle/internal/testkit/root"
-	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/testkit"
 )
 
 // kubeletValues returns the metrics of the pool workers, without those that are 0.
@@ -115,5 +115,5 @@ func TestKubeletTable(t *testing.T) {
 
 // TestMetricsOfTheManual compares the manual's table of metrics with these metrics.
 func TestMetricsOfTheManual(t *testing.T) {
-	root.Manual(t, "kubelet.md", root.Generated{Name: "metrics", Text: cluster.Table(KubeletMetrics)})
+	root.Manual(t, "kubelet.md", root.Generated{Name: "metrics", Text: kube.MetricTable(KubeletMetrics)})
 }

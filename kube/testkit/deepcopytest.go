@@ -1,4 +1,4 @@
-// Package kube tests the generated deep copies of Kubernetes objects.
+// Package kube tests the generated deep copies of Kubernetes objects, and formats tables of the manual.
 package kube
 
 import (
