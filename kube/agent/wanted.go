@@ -93,7 +93,7 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 			bad[p.Name] = fmt.Sprintf("profile %s cannot be read: %v", p.Name, err)
 			continue
 		}
-		if found := tuned.Check(m.Name, p.Name, sections, m.Allow); len(found) > 0 {
+		if found := tuned.Check(p.Name, sections, m.Allow); len(found) > 0 {
 			bad[p.Name] = found[0].Reason("agent")
 		}
 	}

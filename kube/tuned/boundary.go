@@ -65,16 +65,12 @@ func ParseAllow(list string) (Allow, error) {
 
 // Refusal is a rejected line of a profile.
 type Refusal struct {
-	// Object is the name of the Tuned object, Profile that of the profile.
-	Object  string `json:"object"`
-	Profile string `json:"profile"`
-	Line    int    `json:"line"` // line of the profile's text, from 1
+	Profile string
+	Line    int // line of the profile's text, from 1
 	// Kind is the missing permission; "" if none would help.
-	Kind Kind   `json:"kind,omitempty"`
-	Text string `json:"text"`
+	Kind Kind
+	Text string
 }
-
-func (r Refusal) String() string { return "Tuned " + r.Object + ", " + r.Reason("operator") }
 
 // Reason returns the rejected line and why. It names the permission that who, the operator or the
 // agent, would have to give.
@@ -97,8 +93,8 @@ var fixed = []string{"virt_check", "lscpu_check"}
 // Check returns the rejected lines of a profile's text, in order. It checks the text as written,
 // before includes and expansion. This suffices, because it also rejects text that could compose a
 // call on the node from variables. Profiles from the node's own directories are trusted.
-func Check(object, name string, all []profile.Section, allow Allow) []Refusal {
-	c := &checker{object: object, name: name, allow: allow}
+func Check(name string, all []profile.Section, allow Allow) []Refusal {
+	c := &checker{name: name, allow: allow}
 	for i := range all {
 		c.section(&all[i])
 	}
@@ -107,14 +103,14 @@ func Check(object, name string, all []profile.Section, allow Allow) []Refusal {
 }
 
 type checker struct {
-	object, name string
-	allow        Allow
-	out          []Refusal
+	name  string
+	allow Allow
+	out   []Refusal
 }
 
 func (c *checker) refuse(kind Kind, pos profile.Pos, format string, args ...any) {
 	if !c.allow[kind] {
-		c.out = append(c.out, Refusal{c.object, c.name, pos.Line, kind, legible(fmt.Sprintf(format, args...))})
+		c.out = append(c.out, Refusal{c.name, pos.Line, kind, legible(fmt.Sprintf(format, args...))})
 	}
 }
 

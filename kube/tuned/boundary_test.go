@@ -17,7 +17,7 @@ func check(t testing.TB, text string, allow Allow) []Refusal {
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-	return Check("o", "p", all, allow)
+	return Check("p", all, allow)
 }
 
 func TestCheck(t *testing.T) {
@@ -101,8 +101,8 @@ func TestRefusalIsPlain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := Check("ingress", "openshift-ingress", all, nil)
-	if len(got) != 1 || got[0].String() != "Tuned ingress, profile openshift-ingress, line 3: [script] is refused; to allow it, start the operator with --allow=script" {
+	got := Check("openshift-ingress", all, nil)
+	if len(got) != 1 || got[0].Reason("operator") != "profile openshift-ingress, line 3: [script] is refused; to allow it, start the operator with --allow=script" {
 		t.Errorf("%v", got)
 	}
 }

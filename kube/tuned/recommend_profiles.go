@@ -162,7 +162,7 @@ func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 		}
 		return []Note{c.note(UnreadableProfile, first.Pos.Line, "profile %s, line %d: %v%s", c.Name, first.Pos.Line, first.Err, more)}, nil
 	}
-	for _, r := range Check(c.object.Name, c.Name, sections, p.allow) {
+	for _, r := range Check(c.Name, sections, p.allow) {
 		notes = append(notes, c.note(RefusedProfile, r.Line, "%s", r.Reason("operator")))
 	}
 	return notes, sections
