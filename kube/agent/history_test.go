@@ -19,7 +19,7 @@ func TestHistory(t *testing.T) {
 	f := newNode(t, nil)
 	day := func() *tuned.Profile {
 		p := f.profile("", "day", "[sysctl]\nvm.swappiness=10\n")
-		p.Annotations[ruleAnnotation] = "Tuned o, recommend[0]:\n holds"
+		p.Annotations[tuned.RuleAnnotation] = "Tuned o, recommend[0]:\n holds"
 		return p
 	}
 	f.look(day(), Apply)

@@ -79,7 +79,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 		s.Wanted.Fault = m.otherTuner(ctx, s.Wanted.Profile)
 	}
 	if p != nil {
-		m.rule = p.Annotations[ruleAnnotation]
+		m.rule = p.Annotations[tuned.RuleAnnotation]
 	}
 	out.Decision = Decide(s)
 	if out.Decision.Action == Apply || s.Wanted != nil && s.InForce != nil && s.InForce.Origin == s.Wanted.Origin {

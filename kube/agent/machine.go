@@ -63,10 +63,6 @@ type agentMachine struct {
 	rule    string // the operator's reason for its decision
 }
 
-// ruleAnnotation is the Profile object's annotation with the operator's explanation of its
-// decision.
-const ruleAnnotation = "fettle.dev/rule"
-
 func (n *Node) tell(format string, args ...any) {
 	if n.Tell != nil {
 		n.Tell(fmt.Sprintf(format, args...))

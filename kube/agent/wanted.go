@@ -79,7 +79,7 @@ func sum(text []byte) string {
 func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]string) {
 	texts, bad = map[string]string{}, map[string]string{}
 	for _, p := range all {
-		if !validName(p.Name) {
+		if !tuned.ValidName(p.Name) {
 			bad[p.Name] = fmt.Sprintf("%q is not a valid name of a profile: %v", p.Name, profile.ErrName)
 			continue
 		}
@@ -101,12 +101,6 @@ func (m *agentMachine) judge(all []tuned.TunedProfile) (texts, bad map[string]st
 		delete(texts, name)
 	}
 	return texts, bad
-}
-
-// validName reports whether name can be a directory on the node. In include=, a leading "-" marks
-// an optional profile.
-func validName(name string) bool {
-	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
 
 // faultOf returns why a profile cannot be applied, or "": it needs a rejected text, or the node's

@@ -7,6 +7,7 @@ import (
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/kube/agent"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -55,7 +56,7 @@ func TestAgents(t *testing.T) {
 // report was.
 func TestAttend(t *testing.T) {
 	spoken := func(applied, degraded string) tuned.Profile {
-		p := tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{valuesAnnotation: `{"values":[]}`}}}
+		p := tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{agent.ValuesAnnotation: `{"values":[]}`}}}
 		p.Spec.Config.TunedProfile, p.Status.TunedProfile = "p", "p"
 		p.Status.Conditions = conditions(applied, "", degraded)
 		return p

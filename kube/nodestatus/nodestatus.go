@@ -13,7 +13,9 @@ import (
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/agent"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -76,9 +78,9 @@ type Node struct {
 	// Conditions are the conditions that the agent reports.
 	Conditions []Condition `json:"conditions"`
 	// Values are the values that are not in force.
-	Values []Value `json:"values"`
+	Values []agent.Value `json:"values"`
 	// History are the node's last profile switches from its journal, newest last.
-	History []Switch `json:"history"`
+	History []agent.Switch `json:"history"`
 	// Decision is the present decision of the rules.
 	Decision tuned.Decision `json:"decision"`
 }
@@ -91,34 +93,6 @@ type Condition struct {
 	Reason  string              `json:"reason,omitempty"`
 	Message string              `json:"message,omitempty"`
 }
-
-// Value is a value on a node that differs from the node's profile.
-type Value struct {
-	Setting string `json:"setting"` // sysctl:vm.swappiness
-	Verdict string `json:"verdict"`
-	Want    string `json:"want,omitempty"`
-	Now     string `json:"now,omitempty"`
-	Why     string `json:"why,omitempty"`
-}
-
-// Switch is a change of the profile in force on a node.
-type Switch struct {
-	Time time.Time `json:"time"`
-	From string    `json:"from,omitempty"` // "" for no profile
-	To   string    `json:"to,omitempty"`
-	// Transaction is the number in the node's journal, By the user, Why the recorded reason.
-	Transaction int    `json:"transaction"`
-	By          string `json:"by"`
-	Why         string `json:"why"`
-}
-
-// Annotations of a Profile object: the operator's rule, the verdict of each value
-// (fettle/node-values/v1), and the switches (fettle/node-history/v1).
-const (
-	ruleAnnotation    = "fettle.dev/rule"
-	valuesAnnotation  = "fettle.dev/values"
-	historyAnnotation = "fettle.dev/history"
-)
 
 // Cluster is the data read from a cluster.
 type Cluster struct {
@@ -165,7 +139,7 @@ func Look(c Cluster) Document {
 func look(decision tuned.Decision, p *tuned.Profile) Node {
 	n := Node{
 		Node: decision.Node, Standing: None, Rule: decision.Why(), Computed: true,
-		Conditions: []Condition{}, Values: []Value{}, History: []Switch{}, Decision: decision,
+		Conditions: []Condition{}, Values: []agent.Value{}, History: []agent.Switch{}, Decision: decision,
 	}
 	if p == nil {
 		return n
@@ -177,12 +151,12 @@ func look(decision tuned.Decision, p *tuned.Profile) Node {
 	if mode, _ := tuned.Deferred(p.Annotations); mode != tuned.DeferNever {
 		n.Deferred = mode
 	}
-	if said := p.Annotations[ruleAnnotation]; said != "" {
+	if said := p.Annotations[tuned.RuleAnnotation]; said != "" {
 		n.Rule, n.Computed = said, false
 	}
 	n.Standing = standing(p)
-	n.Values = values(p.Annotations[valuesAnnotation])
-	n.History = history(p.Annotations[historyAnnotation])
+	n.Values = values(p.Annotations[agent.ValuesAnnotation])
+	n.History = history(p.Annotations[agent.HistoryAnnotation])
 	return n
 }
 
@@ -194,7 +168,7 @@ func standing(p *tuned.Profile) Standing {
 	switch {
 	case applied == nil || old || applied.Status == metav1.ConditionUnknown:
 		return Pending
-	case applied.Status == metav1.ConditionFalse && applied.Reason == "Deferred":
+	case applied.Status == metav1.ConditionFalse && applied.Reason == agent.Deferred:
 		return Deferred
 	case applied.Status == metav1.ConditionFalse:
 		return Failed
@@ -216,16 +190,14 @@ func condition(p *tuned.Profile, kind tuned.ConditionType) *tuned.StatusConditio
 
 // values returns the values in the agent's annotation that are not in force. For an unreadable
 // annotation it returns nil; the conditions still report the problem.
-func values(text string) []Value {
-	out := []Value{}
-	var said struct {
-		Values []Value `json:"values"`
-	}
+func values(text string) []agent.Value {
+	out := []agent.Value{}
+	var said agent.Values
 	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
 		return out
 	}
 	for _, v := range said.Values {
-		if v.Verdict != "ok" && v.Verdict != "dynamic" {
+		if v.Verdict != plugin.OK && v.Verdict != plugin.Dynamic {
 			out = append(out, v)
 		}
 	}
@@ -236,14 +208,12 @@ func values(text string) []Value {
 const maxSwitches = 20
 
 // history returns the switches in the agent's annotation; none if it cannot be read.
-func history(text string) []Switch {
-	var said struct {
-		Switches []Switch `json:"switches"`
-	}
+func history(text string) []agent.Switch {
+	var said agent.History
 	if text == "" || json.Unmarshal([]byte(text), &said) != nil {
-		return []Switch{}
+		return []agent.Switch{}
 	}
-	return append([]Switch{}, said.Switches[max(0, len(said.Switches)-maxSwitches):]...)
+	return append([]agent.Switch{}, said.Switches[max(0, len(said.Switches)-maxSwitches):]...)
 }
 
 // AgentSelector selects the pods of agents (kube/deploy/agent).
@@ -309,7 +279,7 @@ func agentOf(p *core.Pod) Agent {
 // attend sets the state of a node's agent, unless another program than fettle's agent has written
 // the status.
 func (n *Node) attend(c *Cluster, p *tuned.Profile) {
-	spoke := p != nil && p.Annotations[valuesAnnotation] != ""
+	spoke := p != nil && p.Annotations[agent.ValuesAnnotation] != ""
 	if c.Agents == nil || p == nil || !spoke && len(p.Status.Conditions) > 0 {
 		return
 	}

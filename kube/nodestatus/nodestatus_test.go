@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fettle.dev/fettle/kube/agent"
-	"fettle.dev/fettle/kube/operator"
 	"fettle.dev/fettle/kube/tuned"
 )
 
@@ -76,7 +75,7 @@ func TestLook(t *testing.T) {
 	if n.Standing != Degraded || n.Rule != "the operator's words" || n.Computed || n.Deferred != tuned.DeferUpdate || n.Wanted != "p" || n.Applied != "p" {
 		t.Errorf("%+v", n)
 	}
-	if len(n.Values) != 1 || n.Values[0] != (Value{Setting: "sysctl:a", Verdict: "drifted", Want: "1", Now: "2"}) {
+	if len(n.Values) != 1 || n.Values[0] != (agent.Value{Setting: "sysctl:a", Verdict: "drifted", Want: "1", Now: "2"}) {
 		t.Errorf("%+v", n.Values)
 	}
 	if len(n.History) != 1 || n.History[0].To != "p" || n.History[0].Transaction != 3 || n.History[0].Time.Hour() != 8 || len(d.Nodes[1].History) != 0 || d.Nodes[1].History == nil {
@@ -99,26 +98,14 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestSameWords tests that the annotations and labels are those that the operator and the agents
-// write.
+// TestSameWords tests that an annotation that the agents write is read.
 func TestSameWords(t *testing.T) {
-	if historyAnnotation != agent.HistoryAnnotation {
-		t.Errorf("%s is not %s", historyAnnotation, agent.HistoryAnnotation)
-	}
-	if ruleAnnotation != operator.RuleAnnotation || valuesAnnotation != agent.ValuesAnnotation {
-		t.Errorf("%s is not %s, or %s is not %s", ruleAnnotation, operator.RuleAnnotation, valuesAnnotation, agent.ValuesAnnotation)
-	}
 	text, err := json.Marshal(agent.Values{Values: []agent.Value{{Setting: "s", Verdict: "rejected", Want: "a", Now: "b", Why: "c"}, {Setting: "t", Verdict: "ok"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := values(string(text)); len(got) != 1 || got[0] != (Value{"s", "rejected", "a", "b", "c"}) {
+	if got := values(string(text)); len(got) != 1 || got[0] != (agent.Value{Setting: "s", Verdict: "rejected", Want: "a", Now: "b", Why: "c"}) {
 		t.Errorf("%s: %+v", text, got)
-	}
-	p := &tuned.Profile{}
-	p.Status.Conditions = []tuned.StatusCondition{{Type: tuned.Applied, Status: metav1.ConditionFalse, Reason: agent.Deferred}}
-	if got := standing(p); got != Deferred {
-		t.Errorf("%s", got)
 	}
 }
 

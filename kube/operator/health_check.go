@@ -127,12 +127,12 @@ func (c *healthController) remove(ctx context.Context, check *machine.HealthChec
 		return nil // it has changed, which is an event
 	case err != nil:
 		c.tally.refuse(deletionFailed)
-		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", text.Truncate(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), healthMaxEvent))
+		c.events.Event(check, core.EventTypeWarning, "MachineDeletionFailed", text.Truncate(fmt.Sprintf("machine %s cannot be deleted: %v", m.Name, err), maxEvent))
 		return fmt.Errorf("machine %s cannot be deleted: %w", m.Name, err)
 	}
 	c.tally.started(m)
 	c.Log.Info("deleting a machine to replace it", "machine", m.Name, "check", check.Name, "why", j.Why)
-	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Truncate(fmt.Sprintf("deleting machine %s, so that %s creates a new one: %s", m.Name, m.Controller(), j.Why), healthMaxEvent))
+	c.events.Event(check, core.EventTypeNormal, "MachineDeleted", text.Truncate(fmt.Sprintf("deleting machine %s, so that %s creates a new one: %s", m.Name, m.Controller(), j.Why), maxEvent))
 	return nil
 }
 
@@ -188,11 +188,11 @@ func (c *healthController) sayOf(ctx context.Context, a *machine.Answer, locked 
 	}
 	switch after.Reason {
 	case machine.TooManyUnhealthy:
-		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", text.Truncate(a.Sentence, healthMaxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationRestricted", text.Truncate(a.Sentence, maxEvent))
 	case machine.Stuck:
-		c.events.Event(a.Check, core.EventTypeWarning, "RemediationStuck", text.Truncate(after.Message, healthMaxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "RemediationStuck", text.Truncate(after.Message, maxEvent))
 	case machine.BadCheck:
-		c.events.Event(a.Check, core.EventTypeWarning, "BadCheck", text.Truncate(after.Message, healthMaxEvent))
+		c.events.Event(a.Check, core.EventTypeWarning, "BadCheck", text.Truncate(after.Message, maxEvent))
 	}
 	return nil
 }
@@ -236,7 +236,3 @@ func (c *healthController) write(ctx context.Context, check *machine.HealthCheck
 	}
 	return nil
 }
-
-// healthMaxEvent is the maximum length of an event's text, in bytes; the API server accepts 1
-// KiB.
-const healthMaxEvent = 1000

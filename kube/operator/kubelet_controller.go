@@ -30,10 +30,6 @@ import (
 const (
 	// FieldManager is the field manager of this controller's writes.
 	FieldManager = "fettle-kubelets"
-	// ManagedByLabel with the value ManagedBy is a label of each NodeKubelet.
-	ManagedByLabel = "app.kubernetes.io/managed-by"
-	// ManagedBy is its value.
-	ManagedBy = "fettle"
 
 	// kubeletRecheck is the interval of checks for missing kinds, another controller, and stuck
 	// nodes. hearAgain is the delay before a node with a silent kubelet is checked again.
@@ -74,6 +70,7 @@ type roller struct {
 	askedAt       time.Time
 }
 
+// turn is a turn of a node's kubelet.
 type turn struct {
 	of     types.UID
 	number int64

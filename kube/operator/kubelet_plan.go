@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"fettle.dev/fettle/kube/kubelet"
+	"fettle.dev/fettle/kube/tuned"
 )
 
 // Cluster is the input of Of, which does not change it.
@@ -166,13 +167,13 @@ func (c Cluster) place(p *Plan, groups map[string]*group, m kubelet.Member, n *c
 	switch {
 	case m.Pool != "" && k == nil:
 		p.Make = append(p.Make, kubelet.NodeKubelet{
-			ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}},
+			ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}},
 			Spec:       kubelet.NodeKubeletSpec{Pool: m.Pool},
 		})
 	case k == nil && m.Conflict == "" && n.Annotations[kubelet.SettingsAnnotation] != "" && !anyBlind(groups):
 		// The NodeKubelet object was deleted although the node still has settings. In a new object
 		// the agent reports them, and is then asked to restore the node's own.
-		p.Make = append(p.Make, kubelet.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{ManagedByLabel: ManagedBy}}})
+		p.Make = append(p.Make, kubelet.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}}})
 	case k == nil, m.Conflict != "":
 	case m.Pool == "" && groups[k.Spec.Pool] != nil && groups[k.Spec.Pool].blind:
 	case m.Pool == "" && k.Status.Phase == "" && n.Annotations[kubelet.SettingsAnnotation] != "":

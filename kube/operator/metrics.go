@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
@@ -231,13 +230,7 @@ type kubeletTally struct {
 	pools    []kubelet.KubeletPool
 	nodes    map[string]map[string]int // by pool and phase
 	failures map[string]int            // by pool
-	failed   map[ended]bool            // nil before the first decision
-}
-
-// ended is a turn of a node.
-type ended struct {
-	of     types.UID
-	number int64
+	failed   map[turn]bool             // nil before the first decision
 }
 
 func kubeletNewTally() *kubeletTally {
@@ -249,13 +242,13 @@ func (t *kubeletTally) decided(c Cluster, p Plan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pools, t.nodes = p.Pools, p.Nodes
-	failed := map[ended]bool{}
+	failed := map[turn]bool{}
 	for i := range c.Kubelets {
 		k := &c.Kubelets[i]
 		if k.Status.Phase != kubelet.ConditionFailed && k.Status.Phase != kubelet.ConditionBroken {
 			continue
 		}
-		e := ended{k.UID, k.Status.Turn}
+		e := turn{k.UID, k.Status.Turn}
 		failed[e] = true
 		if t.failed != nil && !t.failed[e] {
 			t.failures[k.Spec.Pool]++

@@ -133,9 +133,6 @@ func (o *operator) write(ctx context.Context, do action, present, profile *tuned
 	}
 }
 
-// RuleAnnotation of a Profile explains the decision in a sentence.
-const RuleAnnotation = "fettle.dev/rule"
-
 // action is what to do with a node's Profile.
 type action string
 
@@ -209,7 +206,7 @@ func fresh(namespace string, present *tuned.Profile, w wish) *tuned.Profile {
 		p.Annotations = map[string]string{}
 	}
 	p.Labels[tuned.ManagedByLabel] = tuned.ManagedBy
-	p.Annotations[RuleAnnotation] = w.Why()
+	p.Annotations[tuned.RuleAnnotation] = w.Why()
 	return p
 }
 

@@ -34,7 +34,7 @@ func TestStep(t *testing.T) {
 	c := first.Spec.Config
 	if do != create || first.Name != "n" || first.Namespace != "ns" || c.TunedProfile != "p" || !c.Debug || c.Verbosity != 2 || !*c.TuneDConfig.ReapplySysctl ||
 		c.ProviderName != "aws" || len(first.Spec.Profile) != 1 || first.Annotations[tuned.DeferredAnnotation] != "update" || !first.Ours() ||
-		first.Annotations[RuleAnnotation] != "Tuned o, recommend[0] (no priority): matches every node" {
+		first.Annotations[tuned.RuleAnnotation] != "Tuned o, recommend[0] (no priority): matches every node" {
 		t.Fatalf("%s %+v", do, first)
 	}
 	first.UID, first.Annotations["else"] = "1", "kept"
@@ -65,7 +65,7 @@ func TestStep(t *testing.T) {
 		{"no rule any more", first, nobody, remove, nil},
 		{"no rule", nil, nobody, nothing, nil},
 		{"held", first, held(), update, func(p *tuned.Profile) bool {
-			return p.Spec.Config.TunedProfile == "p" && strings.HasPrefix(p.Annotations[RuleAnnotation], "node unchanged: profile q is refused")
+			return p.Spec.Config.TunedProfile == "p" && strings.HasPrefix(p.Annotations[tuned.RuleAnnotation], "node unchanged: profile q is refused")
 		}},
 		{"held, and had none", nil, held(), nothing, nil},
 	} {
@@ -124,7 +124,7 @@ func TestProviderName(t *testing.T) {
 // TestLean tests that only the fields that decisions and writes need are kept.
 func TestLean(t *testing.T) {
 	profile := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{
-		Annotations:   map[string]string{RuleAnnotation: "r", tuned.DeferredAnnotation: "always", "fettle.dev/values": "long"},
+		Annotations:   map[string]string{tuned.RuleAnnotation: "r", tuned.DeferredAnnotation: "always", "fettle.dev/values": "long"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1("{}")}},
 	}}
 	profile.Spec.Profile = []tuned.TunedProfile{{Name: "p", Data: "text"}}

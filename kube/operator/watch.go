@@ -137,7 +137,7 @@ func lean(in any) (any, error) {
 	case *tuned.Profile:
 		o.ManagedFields = leanManagers(o.ManagedFields)
 		// Agents' annotations have up to 32 KiB of results.
-		maps.DeleteFunc(o.Annotations, func(name, _ string) bool { return name != RuleAnnotation && name != tuned.DeferredAnnotation })
+		maps.DeleteFunc(o.Annotations, func(name, _ string) bool { return name != tuned.RuleAnnotation && name != tuned.DeferredAnnotation })
 		for i := range o.Spec.Profile {
 			p := &o.Spec.Profile[i] // these texts repeat on all nodes
 			p.Name, p.Data = unique.Make(p.Name).Value(), unique.Make(p.Data).Value()

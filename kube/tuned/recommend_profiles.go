@@ -147,7 +147,7 @@ func owners(all []copyOf) string {
 
 // look checks a profile by itself, and returns notes and its sections.
 func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
-	if !validName(c.Name) {
+	if !ValidName(c.Name) {
 		return []Note{c.note(InvalidProfile, 0, "%q is not a valid name of a profile: %v", c.Name, profile.ErrName)}, nil
 	}
 	sections, err := profile.Sections(c.Name, []byte(c.Data))
@@ -168,9 +168,9 @@ func (p *catalogue) look(c copyOf) (notes []Note, sections []profile.Section) {
 	return notes, sections
 }
 
-// validName reports whether a profile name is valid: it becomes a directory on the node, and must
+// ValidName reports whether a profile name is valid: it becomes a directory on the node, and must
 // not begin with "-", which marks an optional include.
-func validName(name string) bool {
+func ValidName(name string) bool {
 	return profile.ValidName(name) && name[0] != '-' && strings.Trim(name, ".") != "" && len(name) <= 253
 }
 

@@ -212,7 +212,7 @@ func TestNames(t *testing.T) {
 		"openshift-node": true, "a.b_c-1": true, "": false, ".": false, "..": false, "...": false, "-a": false, "a/b": false, "a b": false,
 		"ä": false, strings.Repeat("a", 253): true, strings.Repeat("a", 254): false,
 	} {
-		if validName(name) != want {
+		if ValidName(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}

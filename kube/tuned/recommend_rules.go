@@ -117,7 +117,7 @@ func (r *Rules) add(o *Object, t *Tuned) {
 				Text: fmt.Sprintf("recommend[%d]%s: ", i, path) + fmt.Sprintf(format, args...),
 			})
 		}
-		if validName(ru.Profile) {
+		if ValidName(ru.Profile) {
 			ru.need = r.profiles.needs(ru.Profile)
 			for _, m := range ru.need.missing {
 				note(MissingProfile, "", "%s", m)

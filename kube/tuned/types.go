@@ -238,6 +238,10 @@ func SetCondition(conditions []StatusCondition, c StatusCondition, now metav1.Ti
 // DeferredAnnotation is a Tuned object's annotation that sets when changes take effect.
 const DeferredAnnotation = "tuned.openshift.io/deferred"
 
+// RuleAnnotation is a Profile object's annotation with a sentence that explains the operator's
+// decision.
+const RuleAnnotation = "fettle.dev/rule"
+
 // DeferMode is when a profile takes effect.
 type DeferMode string
 
@@ -260,7 +264,7 @@ func Deferred(annotations map[string]string) (mode DeferMode, known bool) {
 	return DeferNever, !ok
 }
 
-// Label of the Profile objects that fettle's operator writes.
+// Label of the objects that fettle's operator writes.
 const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedBy      = "fettle"
