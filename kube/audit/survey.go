@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -124,43 +123,18 @@ func (s *Survey) etcd(ctx context.Context) {
 // pageSize is the number of objects per list request.
 const pageSize = 500
 
-// page is one response to a list request.
-type page[T any] struct {
-	Metadata struct {
-		Continue           string
-		RemainingItemCount int
-	}
-	Items []T
-}
-
 // list calls each for every object of a list, page by page. If metadata is set it requests only
 // metadata.
 func list[T any](ctx context.Context, s *Survey, path string, metadata bool, each func(*T)) error {
-	next := ""
-	for {
-		query := fmt.Sprintf("%s?limit=%d", path, pageSize)
-		if next != "" {
-			query += "&continue=" + url.QueryEscape(next)
-		}
-		var p page[T]
-		get := s.get
-		if metadata {
-			get = s.getMetadata
-		}
-		if err := get(ctx, query, &p); err != nil {
-			return err
-		}
-		for i := range p.Items {
-			each(&p.Items[i])
-		}
-		if p.Metadata.Continue == "" {
-			return nil
-		}
-		if p.Metadata.Continue == next {
-			return errors.New(path + ": the server returned the same page of the list twice")
-		}
-		next = p.Metadata.Continue
+	get := s.get
+	if metadata {
+		get = s.getMetadata
 	}
+	_, err := cluster.Pages(ctx, get, path, pageSize, func(o *T) error {
+		each(o)
+		return nil
+	})
+	return err
 }
 
 // surveyMeta is the part of an object's metadata that the survey reads.

@@ -47,7 +47,7 @@ func (s *Survey) objects(ctx context.Context) {
 		{"crds", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"},
 		{"builds", "/apis/build.openshift.io/v1/builds"}, {"build_configs", "/apis/build.openshift.io/v1/buildconfigs"}, {"routes", "/apis/route.openshift.io/v1/routes"},
 	} {
-		n, err := s.total(ctx, x.path)
+		n, err := cluster.Count(ctx, s.getMetadata, x.path)
 		if !absent(err) {
 			s.count(x.what, n, "", err)
 		}
@@ -67,16 +67,6 @@ func (s *Survey) objects(ctx context.Context) {
 		s.count(x.each, largest, where, err)
 	}
 	s.backends(ctx)
-}
-
-// total returns the number of objects in a list. It reads only the first object, and the server's
-// count of remaining ones.
-func (s *Survey) total(ctx context.Context, path string) (int, error) {
-	var p page[object]
-	if err := s.getMetadata(ctx, path+"?limit=1", &p); err != nil {
-		return 0, err
-	}
-	return len(p.Items) + p.Metadata.RemainingItemCount, nil
 }
 
 // backends counts the addresses behind each service. Slices of two IP families list the same pods,
@@ -150,7 +140,7 @@ func (s *Survey) documents(ctx context.Context) {
 		if x.only != "" {
 			path += "?fieldSelector=" + url.QueryEscape("metadata.name="+x.only)
 		}
-		var all page[map[string]any]
+		var all struct{ Items []map[string]any }
 		err := s.get(ctx, path, &all)
 		if absent(err) {
 			continue

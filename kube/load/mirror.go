@@ -152,46 +152,17 @@ func (r *reading) namespaces(ctx context.Context) error {
 	if len(r.Namespaces) > 0 {
 		return nil
 	}
-	return r.pages(ctx, "/api/v1/namespaces", true, func(item json.RawMessage) error {
-		var o object
-		if err := json.Unmarshal(item, &o); err != nil {
-			return err
-		}
+	_, err := cluster.Pages(ctx, r.server.GetMetadata, "/api/v1/namespaces", pageSize, func(o *object) error {
 		if m := o.Metadata; !system(m.Name) && m.DeletionTimestamp == "" && m.Labels[plan.RunLabel] == "" {
 			r.alike[m.Name] = map[string]int{}
 		}
 		return nil
 	})
+	return err
 }
 
-// pages reads a list page by page and calls each for every item.
-func (r *reading) pages(ctx context.Context, path string, metadata bool, each func(json.RawMessage) error) error {
-	get := r.server.Get
-	if metadata {
-		get = r.server.GetMetadata
-	}
-	for next := ""; ; {
-		var page struct {
-			Metadata struct{ Continue string }
-			Items    []json.RawMessage
-		}
-		query := "?limit=250"
-		if next != "" {
-			query += "&continue=" + url.QueryEscape(next)
-		}
-		if err := get(ctx, path+query, &page); err != nil {
-			return err
-		}
-		for _, item := range page.Items {
-			if err := each(item); err != nil {
-				return err
-			}
-		}
-		if next = page.Metadata.Continue; next == "" {
-			return nil
-		}
-	}
-}
+// pageSize is the number of objects per list request.
+const pageSize = 250
 
 // read reads all objects of one kind.
 func (r *reading) read(ctx context.Context, s *source) error {
@@ -203,8 +174,12 @@ func (r *reading) read(ctx context.Context, s *source) error {
 			paths = append(paths, s.path[:at]+"/namespaces/"+url.PathEscape(name)+s.path[at:])
 		}
 	}
+	get := r.server.Get
+	if s.secret || s.strip == nil {
+		get = r.server.GetMetadata
+	}
 	for _, path := range paths {
-		err := r.pages(ctx, path, s.secret || s.strip == nil, func(item json.RawMessage) error { return r.take(s, s.path[at+1:], item) })
+		_, err := cluster.Pages(ctx, get, path, pageSize, func(item *json.RawMessage) error { return r.take(s, s.path[at+1:], *item) })
 		switch {
 		case cluster.IsStatus(err, http.StatusForbidden), cluster.IsStatus(err, http.StatusNotFound):
 			r.notes[fmt.Sprintf("%s is not mirrored: %v", s.kind, err)]++

@@ -135,18 +135,15 @@ func Cluster(ctx context.Context, s *cluster.Server) (*plan.Cluster, error) {
 		c.Room += room
 	}
 	for _, resource := range []string{"pods", "namespaces", "services"} {
-		var page struct {
-			Metadata struct{ RemainingItemCount int }
-			Items    []struct{}
-		}
-		switch err := s.GetMetadata(ctx, "/api/v1/"+resource+"?limit=1", &page); {
+		switch n, err := cluster.Count(ctx, s.GetMetadata, "/api/v1/"+resource); {
 		case cluster.IsStatus(err, http.StatusForbidden):
 			c.NotSeen = append(c.NotSeen, plan.NotSeen{What: resource, Why: err.Error()})
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("cannot count %s: %w", resource, err)
+		default:
+			c.Have[resource] = n
 		}
-		c.Have[resource] = page.Metadata.RemainingItemCount + len(page.Items)
 	}
 	if c.Sees("pods") {
 		finished, err := finishedPods(ctx, s)

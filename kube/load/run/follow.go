@@ -98,27 +98,12 @@ func (f *Follower) Start(ctx context.Context, kinds []plan.Kind) error {
 // Wait returns when all watches have ended.
 func (f *Follower) Wait() { f.work.Wait() }
 
+// list records the state of the run's objects of a kind, and returns the version of the list.
 func (f *Follower) list(ctx context.Context, k plan.Kind) (version string, err error) {
-	next := ""
-	for {
-		var page struct {
-			Metadata struct{ ResourceVersion, Continue string }
-			Items    []*object
-		}
-		path := k.Path("") + "?" + ofRun(f.run) + "&limit=500"
-		if next != "" {
-			path += "&continue=" + url.QueryEscape(next)
-		}
-		if err := f.server.Get(ctx, path, &page); err != nil {
-			return "", err
-		}
-		for _, o := range page.Items {
-			f.see(k.Kind, o, false)
-		}
-		if next = page.Metadata.Continue; next == "" {
-			return page.Metadata.ResourceVersion, nil
-		}
-	}
+	return cluster.Pages(ctx, f.server.Get, k.Path("")+"?"+ofRun(f.run), pageSize, func(o *object) error {
+		f.see(k.Kind, o, false)
+		return nil
+	})
 }
 
 // watch watches one kind, and restarts when the server ends the watch.

@@ -282,37 +282,22 @@ func ofRun(run string) string {
 	return "labelSelector=" + url.QueryEscape(plan.RunLabel+"="+run)
 }
 
-// pages calls see for each object of a list, and holds only one page in memory. selector is the
-// query for objects; "" means all.
-func pages(ctx context.Context, get func(ctx context.Context, path string, into any) error, path, selector string, see func(item)) error {
-	next := ""
-	for {
-		var page struct {
-			Metadata struct{ Continue string }
-			Items    []struct {
-				Metadata item
-				// Fields of service accounts, which are read completely.
-				Secrets, ImagePullSecrets []struct{ Name string }
-			}
-		}
-		query := "?limit=500"
-		if selector != "" {
-			query += "&" + selector
-		}
-		if next != "" {
-			query += "&continue=" + url.QueryEscape(next)
-		}
-		if err := get(ctx, path+query, &page); err != nil {
-			return err
-		}
-		for _, i := range page.Items {
-			for _, s := range append(i.Secrets, i.ImagePullSecrets...) {
-				i.Metadata.secrets = append(i.Metadata.secrets, s.Name)
-			}
-			see(i.Metadata)
-		}
-		if next = page.Metadata.Continue; next == "" {
-			return nil
-		}
+// pages calls see for each object of a list. selector is the query for objects; "" means all.
+func pages(ctx context.Context, get cluster.Getter, path, selector string, see func(item)) error {
+	type listed struct {
+		Metadata item
+		// Fields of service accounts, which are read completely.
+		Secrets, ImagePullSecrets []struct{ Name string }
 	}
+	_, err := cluster.Pages(ctx, get, path+"?"+selector, pageSize, func(i *listed) error {
+		for _, s := range append(i.Secrets, i.ImagePullSecrets...) {
+			i.Metadata.secrets = append(i.Metadata.secrets, s.Name)
+		}
+		see(i.Metadata)
+		return nil
+	})
+	return err
 }
+
+// pageSize is the number of objects per list request.
+const pageSize = 500
