@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/kubelet/node"
 )
@@ -260,10 +261,7 @@ func (a *agent) follow(ctx context.Context, changed func()) {
 			w.Stop()
 			pause = firstRetry // API servers end every watch after some minutes
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = cluster.Sleep(ctx, pause) // the loop ends with ctx
 	}
 }
 

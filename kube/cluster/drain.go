@@ -171,14 +171,12 @@ func (n *Node) Drain(ctx context.Context) error {
 		if len(left) == 0 {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if err := Sleep(ctx, cmp.Or(n.Interval, DefaultInterval)); err != nil {
 			var texts []string
 			for _, p := range left {
 				texts = append(texts, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, cmp.Or(why[p.UID], "it is being deleted")))
 			}
-			return fmt.Errorf("not gone after %s: %s: %w", patience, strings.Join(texts, ", "), context.Cause(ctx))
-		case <-time.After(cmp.Or(n.Interval, DefaultInterval)):
+			return fmt.Errorf("not gone after %s: %s: %w", patience, strings.Join(texts, ", "), err)
 		}
 	}
 	return nil

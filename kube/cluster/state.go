@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,4 +36,16 @@ func NoWay(n *core.Node) string {
 		return ""
 	}
 	return "its Node object has no address (status.addresses) yet, so the API server cannot reach its kubelet"
+}
+
+// Sleep waits for d. It returns the cause if ctx ends before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

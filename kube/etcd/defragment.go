@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
 )
 
 // Result is the result of a defragmentation.
@@ -130,10 +131,8 @@ func (w *Work) calm(ctx context.Context) error {
 		if began.Sub(since) >= w.Calm || began.After(end) {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, w.Look) != nil {
 			return ctx.Err()
-		case <-time.After(w.Look):
 		}
 	}
 }
@@ -191,10 +190,8 @@ func (w *Work) settle(ctx context.Context, index uint64) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("the cluster is not healthy again after %s: %w", w.Settle, err)
 		}
-		select {
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, w.Look) != nil {
 			return ctx.Err()
-		case <-time.After(w.Look):
 		}
 	}
 }

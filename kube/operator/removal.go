@@ -19,6 +19,7 @@ import (
 
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/tuned"
 )
@@ -270,10 +271,8 @@ func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 			quiet = true
 			r.Say("no progress for %s; check that operator and agents run: kubectl -n %s get pods", r.Quiet, r.Namespace)
 		}
-		select {
-		case <-ctx.Done():
+		if cluster.Sleep(ctx, r.Interval) != nil {
 			return last, ctx.Err()
-		case <-time.After(r.Interval):
 		}
 	}
 }

@@ -199,7 +199,7 @@ func (x *running) do(i int) error {
 		if !x.fresh {
 			return nil
 		}
-		return x.sleep(op.Timeout)
+		return cluster.Sleep(x.quit, op.Timeout)
 	case plan.Listen:
 		s, err := Listen(op.Sync.Address, op.Sync.Port)
 		if err != nil {
@@ -215,17 +215,6 @@ func (x *running) do(i int) error {
 		return x.gone(op)
 	}
 	return fmt.Errorf("unknown operation %d", op.Do)
-}
-
-func (x *running) sleep(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-x.quit.Done():
-		return context.Cause(x.quit)
-	}
 }
 
 // create starts the objects of an operation.
@@ -272,7 +261,7 @@ func (x *running) start(j job, op *plan.Op, paced bool) error {
 		}
 	}
 	if wait := time.Until(j.due); wait > 0 {
-		if err := x.sleep(wait); err != nil {
+		if err := cluster.Sleep(x.quit, wait); err != nil {
 			return err
 		}
 	}

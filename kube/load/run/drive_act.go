@@ -91,7 +91,7 @@ func (x *running) gone(op *plan.Op) error {
 		case time.Now().After(end):
 			return fmt.Errorf("%s: after %s: %w", op.At, op.Timeout, err)
 		}
-		if err := x.sleep(pause); err != nil {
+		if err := cluster.Sleep(x.quit, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, 2*time.Second)
@@ -185,24 +185,15 @@ func (w *worker) ask(i int, a *plan.Action, object int, uid string, done *Acted)
 				return cluster.Answer{Status: http.StatusNotFound}, nil // another object has taken the name
 			}
 		case answer.Status == http.StatusTooManyRequests:
-			w.throttled.Add(1)
-			if w.Throttle != nil {
-				w.Throttle()
-			}
+			w.throttle()
 		default:
 			return answer, nil
 		}
 		if err == nil {
 			err = answer.Err()
 		}
-		if time.Since(began)+wait > w.Patience {
-			return answer, fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err)
-		}
-		w.retried.Add(1)
-		select {
-		case <-time.After(wait):
-		case <-w.quit.Done():
-			return answer, errCut
+		if err := w.again(began, wait, err); err != nil {
+			return answer, err
 		}
 		pause = min(2*pause, 5*time.Second)
 	}

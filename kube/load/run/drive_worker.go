@@ -170,10 +170,7 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 			}
 			wait = max(wait, 200*time.Millisecond)
 		case answer.Status == http.StatusTooManyRequests:
-			w.throttled.Add(1)
-			if w.Throttle != nil {
-				w.Throttle()
-			}
+			w.throttle()
 			wait = max(wait, answer.After)
 		case answer.Status >= 500, notYet(answer):
 			wait = max(wait, answer.After)
@@ -183,17 +180,35 @@ func (w *worker) make(i int, a *Answer) (uid string, adopted bool, err error) {
 		if err == nil {
 			err = answer.Err()
 		}
-		if time.Since(began)+wait > w.Patience {
-			return "", false, failed(fmt.Errorf("given up after %s: %w", time.Since(began).Round(time.Second), err))
-		}
-		w.retried.Add(1)
-		select {
-		case <-time.After(wait):
-		case <-w.quit.Done():
-			return "", false, errCut
+		switch err := w.again(began, wait, err); {
+		case errors.Is(err, errCut):
+			return "", false, err
+		case err != nil:
+			return "", false, failed(err)
 		}
 		pause = min(2*pause, 5*time.Second)
 	}
+}
+
+// throttle records that the server throttled a request.
+func (w *worker) throttle() {
+	w.throttled.Add(1)
+	if w.Throttle != nil {
+		w.Throttle()
+	}
+}
+
+// again waits before a request that failed with err is repeated. It returns an error if Patience,
+// since began, would be over, and errCut if the run ends.
+func (w *worker) again(began time.Time, wait time.Duration, err error) error {
+	if spent := time.Since(began); spent+wait > w.Patience {
+		return fmt.Errorf("given up after %s: %w", spent.Round(time.Second), err)
+	}
+	w.retried.Add(1)
+	if cluster.Sleep(w.quit, wait) != nil {
+		return errCut
+	}
+	return nil
 }
 
 // notYet reports whether an object was rejected only because an object it needs does not exist yet:

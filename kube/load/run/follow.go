@@ -127,10 +127,7 @@ func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 		if time.Since(began) > 10*time.Second {
 			pause = 100 * time.Millisecond
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = cluster.Sleep(ctx, pause) // the loop ends with ctx
 		pause = min(2*pause, 5*time.Second)
 	}
 }

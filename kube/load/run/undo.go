@@ -261,10 +261,8 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 		if time.Since(began) > time.Minute || ctx.Err() != nil {
 			return false, "", fmt.Errorf("%s: %w", u.Plan.Describe(i), err)
 		}
-		select {
-		case <-time.After(max(pause, a.After)):
-		case <-ctx.Done():
-			return false, "", context.Cause(ctx)
+		if err := cluster.Sleep(ctx, max(pause, a.After)); err != nil {
+			return false, "", err
 		}
 		pause = min(2*pause, 2*time.Second)
 	}

@@ -90,10 +90,8 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	// Objects of controllers whose owners the run deleted stay until the garbage collector removes
 	// them. Wait for that, and keep the rest.
 	for end, pause := time.Now().Add(collected), 100*time.Millisecond; f.orphans() && time.Now().Before(end); pause = min(2*pause, 2*time.Second) {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := cluster.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 		if f, err = u.look(ctx, spaces); err != nil {
 			return nil, err

@@ -82,10 +82,8 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 		if err != nil && ctx.Err() != nil || time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := cluster.Sleep(ctx, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, 2*time.Second)
 	}

@@ -121,14 +121,7 @@ func New(c Cluster, o Options) *Run {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
-	return &Run{Cluster: c, Options: o, Steps: []Done{}, now: time.Now, sleep: func(ctx context.Context, d time.Duration) error {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(d):
-			return nil
-		}
-	}}
+	return &Run{Cluster: c, Options: o, Steps: []Done{}, now: time.Now, sleep: cluster.Sleep}
 }
 
 var (

@@ -258,10 +258,8 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		defer close(done)
 		renewed := time.Now()
 		for {
-			select {
-			case <-held.Done():
+			if cluster.Sleep(held, LeaseTime/4) != nil {
 				return
-			case <-time.After(LeaseTime / 4):
 			}
 			next := l.DeepCopy()
 			now := meta.NowMicro()
