@@ -34,7 +34,8 @@ type Request struct {
 	Root    string // directory or archive of a copy; "" for this machine
 	// Platforms are the platforms to check. If empty, Run sets them to the machine's platforms.
 	Platforms []string
-	// Catalogue holds the rules to evaluate. If nil, Run loads fettle's rules for Platforms.
+	Own       []rule.File // the administrator's rules
+	// Catalogue holds the rules to evaluate. If nil, Run loads those for Platforms.
 	Catalogue *rule.Catalogue
 	Upgrade   *Upgrade // nil: audit the installed releases
 	Slow      *slow.Diagnosis
@@ -53,7 +54,7 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 		return nil, err
 	}
 	if r.Catalogue == nil {
-		if r.Catalogue, err = CatalogueOf(nil, r.Platforms); err != nil {
+		if r.Catalogue, err = CatalogueOf(r.Own, &rule.Needed{Platforms: r.Platforms}); err != nil {
 			return nil, err
 		}
 	}

@@ -21,29 +21,32 @@ import (
 // OwnRules is the directory of the administrator's rules.
 const OwnRules = "/etc/fettle/rules.d"
 
-// Catalogue loads fettle's and the administrator's rules. On a copy, say is called for each
-// unreadable file; it may be nil.
-func Catalogue(h *host.Host, say Sayer) (*rule.Catalogue, error) {
+// Catalogue loads the administrator's rules, and what is needed of fettle's (see CatalogueOf). On
+// a copy, say is called for each unreadable file; it may be nil.
+func Catalogue(h *host.Host, say Sayer, need *rule.Needed) (*rule.Catalogue, error) {
 	own, err := AdministratorsRules(h, say)
 	if err != nil {
 		return nil, err
 	}
-	return CatalogueOf(own, nil)
+	return CatalogueOf(own, need)
 }
 
-// CatalogueOf loads an administrator's rules and fettle's rules of the given platforms, or of all
-// if platforms is nil. If there are administrator's rules, platforms must be nil, because they may
-// refer to any rule.
-func CatalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
+// CatalogueOf loads an administrator's rules, and what is needed of fettle's rules: all of them if
+// need is nil, or if there are mistakes, because messages suggest other names.
+func CatalogueOf(own []rule.File, need *rule.Needed) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(Sources())
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
 	}
-	if platforms != nil {
-		files = rule.Only(files, platforms)
+	some := files
+	if need != nil {
+		some = rule.Only(files, rule.Needed{Platforms: need.Platforms, IDs: need.IDs, Own: own})
 	}
-	c, err := rule.Load(inputs, sets, append(files, own...))
+	c, err := rule.Load(inputs, sets, append(some, own...))
+	if err != nil && need != nil {
+		c, err = rule.Load(inputs, sets, append(files, own...))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +58,20 @@ func CatalogueOf(own []rule.File, platforms []string) (*rule.Catalogue, error) {
 		}
 	}
 	return c, errors.Join(problems...)
+}
+
+// CatalogueWith loads an administrator's rules, and fettle's rules, tables and evidence with the
+// given ids. If an id is unknown or a pattern, it loads all.
+func CatalogueWith(own []rule.File, ids []string) (*rule.Catalogue, error) {
+	c, err := CatalogueOf(own, &rule.Needed{IDs: ids})
+	if err != nil {
+		return nil, err
+	}
+	known := IDs(c)
+	if slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(known, id) }) {
+		return CatalogueOf(own, nil)
+	}
+	return c, nil
 }
 
 // unknownWords returns an error for each unknown platform and setting kind that a rule names.

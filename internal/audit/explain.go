@@ -34,7 +34,7 @@ func (r *Request) Explain(ctx context.Context, of *rule.Rule) (*Explanation, err
 			x.Tables = append(x.Tables, t)
 		}
 	}
-	for _, f := range r.Catalogue.Check(ctx, r.Subject, of.Platforms, r.Catalogue.Disabled()) {
+	for _, f := range r.Catalogue.With(of.ID).Check(ctx, r.Subject, of.Platforms, r.Catalogue.Disabled()) {
 		if f.ID == of.ID {
 			x.Findings = append(x.Findings, f)
 		}

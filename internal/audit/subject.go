@@ -57,14 +57,8 @@ func Recorded(ctx context.Context, s *ui.Screen, h *host.Host, root, release str
 	if r.Upgrade, err = ForRelease(release, &r.Platforms); err != nil {
 		return nil, err
 	}
-	own, err := AdministratorsRules(h, s.Say)
-	if err != nil {
+	if r.Own, err = AdministratorsRules(h, s.Say); err != nil {
 		return nil, err
-	}
-	if len(own) > 0 {
-		if r.Catalogue, err = CatalogueOf(own, nil); err != nil {
-			return nil, err
-		}
 	}
 	r.Subject = Subject(ctx, h, table.Kinds(h), r.Upgrade, func() (*tune.Machine, error) {
 		e := &tune.Engine{Host: h, Kinds: Kinds(h), Plugins: table.All, StateDir: "/nonexistent", Tell: func(text string) { s.Say("%s", text) }}

@@ -9,6 +9,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -53,7 +54,7 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 // the archive gives the machine's results. It ignores errors in the administrator's rules,
 // which check reports.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
-	c, err := audit.Catalogue(h, nil)
+	c, err := audit.Catalogue(h, nil, &rule.Needed{Platforms: audit.Platforms()})
 	if err != nil {
 		return
 	}

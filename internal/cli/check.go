@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	guidefindings "fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/platform"
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -129,11 +130,14 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 			return err
 		}
 	}
-	r := audit.Request{Screen: a.screen, Subject: subject, Root: a.root, Platforms: names, Upgrade: to, WholeLogs: "--logs all"}
-	if len(own) > 0 || o.explain != "" { // report errors in these before the audit
-		if r.Catalogue, err = audit.CatalogueOf(own, nil); err != nil {
-			return err
-		}
+	r := audit.Request{Screen: a.screen, Subject: subject, Root: a.root, Platforms: names, Upgrade: to, WholeLogs: "--logs all", Own: own}
+	if o.explain != "" {
+		r.Catalogue, err = audit.CatalogueWith(own, []string{o.explain})
+	} else if len(own) > 0 { // report mistakes in these before the audit
+		_, err = audit.CatalogueOf(own, &rule.Needed{})
+	}
+	if err != nil {
+		return err
 	}
 	if o.explain != "" {
 		return a.explain(ctx, &r, o)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"fettle.dev/fettle/internal/audit"
+	"fettle.dev/fettle/internal/guide/rule"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -32,7 +33,7 @@ func (a *app) explain(ctx context.Context, r *audit.Request, o checkOptions) err
 
 // completeIDs completes the ids of rules.
 func (a *app) completeIDs() []string {
-	c, err := a.catalogue()
+	c, err := a.catalogue(&rule.Needed{Platforms: audit.Platforms()})
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ health check.`,
 }
 
 func (a *app) completeRules() []string {
-	c, err := a.catalogue()
+	c, err := a.catalogue(&rule.Needed{Platforms: audit.Platforms()})
 	if err != nil {
 		return nil
 	}
@@ -99,7 +100,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if err := cliutil.WritableDir("--write", o.write); err != nil {
 		return err
 	}
-	t, err := a.toFix(ctx)
+	t, err := a.toFix(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -114,8 +115,8 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if o.platforms, err = audit.Known(o.platforms); err != nil {
 		return err
 	}
-	findings := t.bad(ctx, ids, o.platforms)
-	if err := ctx.Err(); err != nil {
+	findings, err := t.bad(ctx, ids, o.platforms)
+	if err := cmp.Or(err, ctx.Err()); err != nil {
 		return err
 	}
 	if t.machine == nil {
@@ -150,8 +151,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		for _, f := range findings {
 			fixed = append(fixed, f.ID)
 		}
-		var again []rule.Finding
-		if again = t.ask(ctx, fixed, nil); ctx.Err() == nil {
+		if again, err2 := t.ask(ctx, fixed, nil); err2 == nil && ctx.Err() == nil {
 			res.Findings = again
 		}
 		switch {
@@ -239,11 +239,12 @@ type fixTarget struct {
 	*app
 	host    *host.Host
 	kinds   setting.Kinds
-	rules   *rule.Catalogue
-	machine *tune.Machine // nil for a copy
+	own     []rule.File     // the administrator's rules
+	rules   *rule.Catalogue // nil until the platforms are known
+	machine *tune.Machine   // nil for a copy
 }
 
-func (a *app) toFix(ctx context.Context) (*fixTarget, error) {
+func (a *app) toFix(ctx context.Context, ids []string) (*fixTarget, error) {
 	t := &fixTarget{app: a}
 	var err error
 	if a.root == "" {
@@ -257,7 +258,9 @@ func (a *app) toFix(ctx context.Context) (*fixTarget, error) {
 		}
 		t.kinds = table.Kinds(t.host)
 	}
-	t.rules, err = audit.Catalogue(t.host, a.screen.Say)
+	if t.own, err = audit.AdministratorsRules(t.host, a.screen.Say); err == nil && len(ids) > 0 {
+		t.rules, err = audit.CatalogueWith(t.own, ids)
+	}
 	return t, err
 }
 
@@ -288,7 +291,7 @@ func (t *fixTarget) health(ctx context.Context) (out []guidefindings.Health, err
 }
 
 // ask checks the rules with the given ids, or without ids all rules of the platforms.
-func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Finding {
+func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) ([]rule.Finding, error) {
 	subject := t.subject(ctx, t.host, t.kinds, nil)
 	switch {
 	case len(ids) > 0 && len(platforms) == 0:
@@ -300,18 +303,32 @@ func (t *fixTarget) ask(ctx context.Context, ids, platforms []string) []rule.Fin
 			t.screen.Say("%s; to check its rules anyway, use --platform %s", f.Reason, f.Instance)
 		}
 	}
-	findings := t.rules.Check(ctx, subject, platforms, t.rules.Disabled())
+	if t.rules == nil {
+		var err error
+		if t.rules, err = audit.CatalogueOf(t.own, &rule.Needed{Platforms: platforms}); err != nil {
+			return nil, err
+		}
+	}
+	rules := t.rules
+	if len(ids) > 0 {
+		rules = rules.With(ids...)
+	}
+	findings := rules.Check(ctx, subject, platforms, rules.Disabled())
 	audit.SayLimits(t.screen, subject, findings, "fettle check --logs all")
 	if len(ids) > 0 {
 		findings = slices.DeleteFunc(findings, func(f rule.Finding) bool { return !slices.Contains(ids, f.ID) })
 	}
-	return findings
+	return findings, nil
 }
 
 // bad returns the findings to fix. A finding that another one explains is omitted, because
 // fixing the other one suffices. It is included if it needs a higher value of the same setting.
-func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Finding {
-	all := slices.DeleteFunc(t.ask(ctx, ids, platforms), func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
+func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) ([]rule.Finding, error) {
+	all, err := t.ask(ctx, ids, platforms)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(f rule.Finding) bool { return f.State != rule.Failed && f.State != rule.Warned })
 	for i := range all {
 		if all[i].Because != "" {
 			all[i].Fix = all[i].Own
@@ -328,7 +345,7 @@ func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) []rule.Fin
 	}
 	return slices.DeleteFunc(all, func(f rule.Finding) bool {
 		return !asked(f) && (f.Fix == nil || !slices.ContainsFunc(f.Fix.Changes, func(c rule.Entry) bool { return set[c.Name] }))
-	})
+	}), nil
 }
 
 // fixByJournal plans the changes, shows them, and applies them after confirmation.

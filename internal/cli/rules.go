@@ -64,16 +64,16 @@ func rulesCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) catalogue() (*rule.Catalogue, error) {
+func (a *app) catalogue(need *rule.Needed) (*rule.Catalogue, error) {
 	h, err := a.host()
 	if err != nil {
 		return nil, err
 	}
-	return audit.Catalogue(h, a.screen.Say)
+	return audit.Catalogue(h, a.screen.Say, need)
 }
 
 func (a *app) rulesList(platforms []string) error {
-	c, err := a.catalogue()
+	c, err := a.catalogue(nil)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (l *RuleList) headline(before string, all bool) {
 }
 
 func (a *app) rulesShow(ids []string) error {
-	c, err := a.catalogue()
+	c, _, _, err := a.catalogueWith(ids)
 	if err != nil {
 		return err
 	}
@@ -279,6 +279,10 @@ func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []str
 		own = append(own, rule.File{Name: word, Text: text})
 		files = append(files, word)
 	}
-	c, err = audit.CatalogueOf(own, nil)
+	if len(ids) > 0 {
+		c, err = audit.CatalogueWith(own, ids)
+	} else {
+		c, err = audit.CatalogueOf(own, nil)
+	}
 	return c, files, ids, err
 }

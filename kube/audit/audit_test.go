@@ -35,7 +35,7 @@ var load = sync.OnceValues(func() (ours, error) {
 		return ours{}, err
 	}
 	inputs, sets := platform.Inputs(slices.Concat(platform.Facts(), Sources()))
-	all, err := rule.Load(inputs, sets, rule.Only(files, AllPlatforms))
+	all, err := rule.Load(inputs, sets, rule.Only(files, rule.Needed{Platforms: AllPlatforms}))
 	return ours{all, tables}, err
 })
 

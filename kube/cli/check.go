@@ -126,10 +126,8 @@ func (a *app) checkRecorded(ctx context.Context, o checkOptions) error {
 
 // explainRecorded prints all facts and results of one rule.
 func (a *app) explainRecorded(ctx context.Context, r *hostaudit.Request, id string) (err error) {
-	if r.Catalogue == nil {
-		if r.Catalogue, err = hostaudit.CatalogueOf(nil, nil); err != nil {
-			return err
-		}
+	if r.Catalogue, err = hostaudit.CatalogueWith(r.Own, []string{id}); err != nil {
+		return err
 	}
 	of := r.Catalogue.Rule(id)
 	if of == nil {
@@ -166,7 +164,7 @@ func (a *app) check(ctx context.Context, o checkOptions) error {
 		return err
 	}
 	inputs, sets := platform.Inputs(slices.Concat(platform.Facts(), audit.Sources()))
-	all, err := rule.Load(inputs, sets, rule.Only(files, audit.AllPlatforms))
+	all, err := rule.Load(inputs, sets, rule.Only(files, rule.Needed{Platforms: audit.AllPlatforms}))
 	if err != nil {
 		return err
 	}

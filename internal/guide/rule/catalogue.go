@@ -143,6 +143,25 @@ func (c *Catalogue) Filter(keep func(*Rule) bool) *Catalogue {
 	return &out
 }
 
+// With returns the catalog with only the rules with the given ids and what they depend on.
+func (c *Catalogue) With(ids ...string) *Catalogue {
+	kept := map[string]bool{}
+	var keep func(id string)
+	keep = func(id string) {
+		if r := c.byID[id]; r != nil && !kept[id] {
+			kept[id] = true
+			for _, d := range r.DependsOn {
+				d, _, _ = strings.Cut(d, " ")
+				keep(d)
+			}
+		}
+	}
+	for _, id := range ids {
+		keep(id)
+	}
+	return c.Filter(func(r *Rule) bool { return kept[r.ID] })
+}
+
 // Rule returns a rule by its id, or nil.
 func (c *Catalogue) Rule(id string) *Rule { return c.byID[id] }
 

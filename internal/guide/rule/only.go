@@ -6,49 +6,102 @@ import (
 	"strings"
 )
 
-// Only empties all lines that the platforms' rules do not need, before parsing: parsing unused
-// rules would take most of an audit's time. Line numbers stay the same. It is for embedded files,
-// which are known to load: each entry begins with "- KIND: NAME" and has its platforms and
-// dependencies on one line each. It drops evidence, which rules do not need.
-func Only(files []File, platforms []string) []File {
-	rules := map[string]*entry{}
-	tables := map[string]*entry{}
+// Needed selects entries of the embedded catalogue.
+type Needed struct {
+	// Platforms are the platforms whose rules are evaluated: without examples and evidence.
+	Platforms []string
+	// IDs are the ids of rules, tables and evidence to show or test: with the examples of the
+	// rules, and the evidence and tables that explain them.
+	IDs []string
+	// Own are an administrator's files. What they may refer to is kept.
+	Own []File
+}
+
+// named reports whether an administrator's file may refer to an entry.
+func (n Needed) named(e *entry) bool {
+	return e.name != "" && slices.ContainsFunc(n.Own, func(f File) bool { return bytes.Contains(f.Text, []byte(e.name)) })
+}
+
+// Only empties all lines that are not needed, before parsing: parsing unused rules would take
+// most of an audit's time. It keeps what the needed rules depend on. Line numbers stay the same. It
+// is for embedded files, which are known to load: each entry begins with "- KIND: NAME" and has its
+// lists (platforms, dependencies, ids) in flow style; examples are a rule's last key.
+func Only(files []File, need Needed) []File {
 	all := split(files)
+	c := index(all)
 	for _, e := range slices.Concat(all...) {
+		named := need.named(e)
 		switch e.kind {
 		case "id":
-			rules[e.name] = e
+			if of := listIn(e.text, "platforms"); len(of) == 0 || named || both(of, need.Platforms) {
+				c.keep(e)
+			}
+			if slices.Contains(need.IDs, e.name) {
+				c.keep(e)
+				e.whole = true
+			}
 		case "table":
-			tables[e.name] = e
-		}
-	}
-	var keep func(e *entry)
-	keep = func(e *entry) {
-		if e == nil || e.kept {
-			return
-		}
-		e.kept = true
-		for _, id := range listIn(e.text, "depends-on") {
-			keep(rules[id])
-		}
-		for name, t := range tables {
-			if bytes.Contains(e.text, []byte(`"`+name+`"`)) {
-				keep(t)
+			if named || slices.Contains(need.IDs, e.name) || both(listIn(e.text, "ids"), need.IDs) {
+				c.keep(e)
 			}
-		}
-	}
-	for _, e := range slices.Concat(all...) {
-		switch e.kind {
-		case "id":
-			if of := listIn(e.text, "platforms"); len(of) == 0 || slices.ContainsFunc(of, func(p string) bool { return slices.Contains(platforms, p) }) {
-				keep(e)
+		case "evidence":
+			if explains := listIn(e.text, "explains"); named || slices.Contains(need.IDs, e.name) || both(explains, need.IDs) {
+				e.kept = true
+				c.keepExplained(explains)
 			}
-		case "table", "evidence":
 		default:
-			keep(e)
+			c.keep(e)
 		}
 	}
 	return join(files, all)
+}
+
+func both(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// entryIndex finds the entries of a catalogue by name.
+type entryIndex struct{ rules, tables map[string]*entry }
+
+func index(all [][]*entry) entryIndex {
+	c := entryIndex{map[string]*entry{}, map[string]*entry{}}
+	for _, e := range slices.Concat(all...) {
+		switch e.kind {
+		case "id":
+			c.rules[e.name] = e
+		case "table":
+			c.tables[e.name] = e
+		}
+	}
+	return c
+}
+
+// keep keeps an entry, and the rules and tables that it depends on.
+func (c entryIndex) keep(e *entry) {
+	if e == nil || e.kept {
+		return
+	}
+	e.kept = true
+	for _, id := range listIn(e.text, "depends-on") {
+		c.keep(c.rules[id])
+	}
+	for name, t := range c.tables {
+		if bytes.Contains(e.text, []byte(`"`+name+`"`)) {
+			c.keep(t)
+		}
+	}
+}
+
+// keepExplained keeps the rules and tables that evidence explains; Load looks for them.
+func (c entryIndex) keepExplained(ids []string) {
+	for _, id := range ids {
+		c.keep(c.rules[id])
+	}
+	for _, t := range c.tables {
+		if both(listIn(t.text, "ids"), ids) {
+			c.keep(t)
+		}
+	}
 }
 
 // onlyTables empties all lines except those of tables, under the same conditions as Only.
@@ -74,11 +127,7 @@ func join(files []File, all [][]*entry) []File {
 	for i := range out {
 		var text []byte
 		for _, e := range all[i] {
-			if e.kept {
-				text = append(text, e.text...)
-			} else {
-				text = append(text, bytes.Repeat([]byte("\n"), bytes.Count(e.text, []byte("\n")))...)
-			}
+			text = append(text, e.needed()...)
 		}
 		out[i].Text = text
 	}
@@ -90,6 +139,22 @@ type entry struct {
 	kind, name string
 	text       []byte
 	kept       bool
+	whole      bool // with examples
+}
+
+// needed returns the text with empty lines in place of what is not needed.
+func (e *entry) needed() []byte {
+	end := len(e.text)
+	if i := bytes.Index(e.text, []byte("\n  examples:")); !e.kept {
+		end = 0
+	} else if i >= 0 && !e.whole {
+		end = i
+	}
+	return slices.Concat(e.text[:end], emptied(e.text[end:]))
+}
+
+func emptied(text []byte) []byte {
+	return bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n")))
 }
 
 // entries splits a file at lines that begin with "- ".
