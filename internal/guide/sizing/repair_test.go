@@ -36,7 +36,7 @@ func TestEachEntryOnce(t *testing.T) {
 	a := one(t,
 		finding("A", "custom-hiera.yaml", rule.Entry{Name: "k", Value: "1"}),
 		rule.Finding{ID: "B"},
-		finding("C", "kernel command line", rule.Entry{Name: "elevator", Value: "(to be taken out)"}),
+		finding("C", "kernel command line", rule.Entry{Name: "elevator", Value: "(remove)"}),
 		finding("D", "custom-hiera.yaml", rule.Entry{Name: "k", Value: "2"}))
 	if a.Name != "etc/foreman-installer/custom-hiera.yaml" || !strings.HasSuffix(a.Content, "# D: title of D\nk: 2\n") || strings.Contains(a.Content, "A:") {
 		t.Errorf("%s:\n%s", a.Name, a.Content)
