@@ -33,7 +33,7 @@ type Input struct {
 	Doc  string `json:"doc,omitempty"`
 }
 
-// Of returns the set whose items have this input, such as "disk", or "" for an input of the
+// Of returns the set whose items have this input, such as "disk", or "" for an input of the whole
 // machine.
 func (in Input) Of() string {
 	of, _, ok := strings.Cut(in.Name, ".*.")
@@ -55,8 +55,8 @@ type Answer struct {
 	From string
 	// Unknown is why the value is unknown, or "".
 	Unknown string
-	// LowerBound is why Value (a number) may be too low, or a list too short: not everything
-	// was counted. A rule that a higher value would violate does not pass then.
+	// LowerBound is why Value may be too low (a number) or incomplete (a list), because not
+	// everything was counted. A rule that a higher value would violate then does not pass.
 	LowerBound string
 }
 

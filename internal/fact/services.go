@@ -10,7 +10,7 @@ import (
 // files. A unit is enabled if a .wants or .requires directory has a link to it, below
 // /etc/systemd/system, /run or a vendor directory.
 type Services struct {
-	Init         Fact[string]   `json:"init"` // the name of process 1
+	Init         Fact[string]   `json:"init"` // name of process 1
 	EnabledUnits Fact[[]string] `json:"enabled_units"`
 	MaskedUnits  Fact[[]string] `json:"masked_units"`
 	// RunningUnits are the services that have a control group.

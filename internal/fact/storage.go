@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Storage describes where a directory is stored: its file system, and the devices below it
-// down to the hardware.
+// Storage describes the storage of a directory: its file system, and the devices below it down to
+// the hardware.
 type Storage struct {
 	Mount  string `json:"mount"`
 	Type   string `json:"type"` // of the file system

@@ -1,7 +1,8 @@
-// Package activity reads the kernel's counters twice and returns what a machine did in between:
-// how long tasks waited for CPUs, memory and disks, what was dropped, and which limits are nearly
-// reached. It also returns the units, containers and processes that used and waited the most. On
-// a copy it returns the averages since boot. Package slow of internal/guide judges the results.
+// Package activity reads the kernel's counters twice and returns the machine's activity in between:
+// how long tasks waited for CPUs, memory and disks, how many packets were dropped, and which limits
+// are nearly reached. It also returns the units, containers and processes that used or waited the
+// most. On a copy it returns the averages since boot. Package slow of internal/guide judges the
+// results.
 package activity
 
 import (
@@ -11,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Sample is what a machine did in a period.
+// Sample is the activity of a machine in a period.
 type Sample struct {
 	// Time is the end of the sample.
 	Time time.Time `json:"time"`
@@ -24,7 +25,7 @@ type Sample struct {
 	// are sorted by CPU time, and empty on a copy.
 	Groups    []Consumer `json:"groups"`
 	Processes []Consumer `json:"processes"`
-	// Partial is why not all processes were read, or "".
+	// Partial is the reason that not all processes were read, or "".
 	Partial string `json:"partial,omitempty"`
 }
 

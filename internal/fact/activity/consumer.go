@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Consumer is a process, or a cgroup with all of its processes: what it used, and how long it
-// waited. 100 % of CPU time is one fully used CPU. 100 % of waiting is one thread that waits
-// all the time.
+// Consumer is a process, or a cgroup with all of its processes, with the resources it used and the
+// time it waited. 100 % of CPU time is one fully used CPU. 100 % of waiting is one thread that
+// waits all the time.
 type Consumer struct {
 	Cgroup string `json:"cgroup,omitempty"`
 	// Unit is the systemd unit. Container is the first 12 digits of the container's id.
@@ -104,8 +104,8 @@ func deref(p *float64) float64 {
 	return *p
 }
 
-// consumers returns what each process used between two readings. Processes that ended in
-// between are missing. Processes that started in between count from their start.
+// consumers returns the resources that each process used between two readings. Processes that ended
+// in between are missing. Processes that started in between count from their start.
 func consumers(before, now *processes, pageSize float64) []Consumer {
 	var out []Consumer
 	for pid, p := range now.all {

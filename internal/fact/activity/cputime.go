@@ -48,8 +48,8 @@ type Interrupt struct {
 	Text string
 }
 
-// ParseInterrupts parses /proc/interrupts or /proc/softirqs (proc_interrupts(5)). cpus has the
-// number of the CPU of each count. The lines ERR and MIS, which count for the whole machine, are
+// ParseInterrupts parses /proc/interrupts or /proc/softirqs (proc_interrupts(5)). cpus has the CPU
+// number of each column of counts. The lines ERR and MIS, which count for the whole machine, are
 // omitted.
 func ParseInterrupts(text string) (cpus []int, lines []Interrupt, err error) {
 	head, rest, _ := strings.Cut(text, "\n")

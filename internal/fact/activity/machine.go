@@ -44,8 +44,8 @@ var machineSources = []source{
 type snapshot struct {
 	at time.Time
 	counters
-	// unknown holds the reason for each file that could not be read. absent holds the files
-	// that the kernel does not have.
+	// unknown holds, for each file that could not be read, the reason. absent holds the files that
+	// the kernel does not have.
 	unknown map[string]string
 	absent  map[string]bool
 }

@@ -36,13 +36,13 @@ type process struct {
 type processes struct {
 	at  time.Time // start of the reading
 	all map[int]*process
-	// partial is why not all processes were read, or "".
+	// partial is the reason that not all processes were read, or "".
 	partial string
 	own     *snapshot // values of single processes
 }
 
-// readProcesses reads the counters of all processes. Only if last is true, it also reads what
-// does not change while a process runs, and the use of limits.
+// readProcesses reads the counters of all processes. If last is true, it also reads properties that
+// do not change while a process runs, and the use of limits.
 func readProcesses(h *host.Host, last bool) *processes {
 	p := &processes{at: h.Clock.Now(), all: map[int]*process{}, own: newSnapshot(h)}
 	list, err := h.Files.ReadDir("/proc")

@@ -11,7 +11,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Advice says what should be served by other CPUs, and what should be left as it is.
+// Advice lists the interrupts and queues that other CPUs should serve, and the devices that should
+// keep their settings.
 type Advice struct {
 	Moves []Move
 	Left  []Left
@@ -19,17 +20,17 @@ type Advice struct {
 
 // Move is a change to one interrupt or queue, or to irqbalance. Its reason is Change.Reason.Text.
 type Move struct {
-	Device string // "" for irqbalance, and for what is of all devices
+	Device string // "" for irqbalance and for advice on all devices
 	What   string // irq 40, rx-0 RPS
 	Change setting.Change
 
-	leaves int // number of interrupts that irqbalance is to leave alone
+	leaves int // number of interrupts that irqbalance should not move
 }
 
-// Left is a device that is left as it is.
+// Left is a device that keeps its settings.
 type Left struct{ Device, Why string }
 
-// unknownCPUs is why a device is left of which nothing is known.
+// unknownCPUs is the reason to keep the settings of a device about which nothing is known.
 const unknownCPUs = "its CPUs are unknown"
 
 // Changes returns the changes of all moves, in the order of writing.
@@ -119,14 +120,14 @@ type adviser struct {
 	nodes []unit.CPUSet
 	// load is the number of interrupts in use that each CPU serves alone.
 	load map[int]int
-	ban  []string // arguments to add to irqbalance's
+	ban  []string // arguments to add to those of irqbalance
 }
 
 func (c *adviser) move(device, what string, s setting.Setting, want, why string) {
 	c.Moves = append(c.Moves, Move{Device: device, What: what, Change: setting.Change{Setting: s, Want: setting.Text(want), Reason: setting.Reason{Text: why}}})
 }
 
-// interrupts adds the moves of a device's interrupts. If there are none, it returns why.
+// interrupts adds the moves of a device's interrupts. If it adds none, it returns the reason.
 func (c *adviser) interrupts(d *Device) (left string) {
 	if d.Verdict == Unknown {
 		return unknownCPUs
@@ -186,8 +187,9 @@ func where(node *int) string {
 	return fmt.Sprintf("node %d", *node)
 }
 
-// targets returns the CPUs of a device's node, and those to which its interrupts may be moved:
-// without isolated ones, and all of the machine for a device without a node.
+// targets returns the CPUs of a device's node (local), and the CPUs to which its interrupts may be
+// moved (target): those of local that are not isolated, or of the whole machine if the device has
+// no node.
 func (c *adviser) targets(node *int) (local, target unit.CPUSet) {
 	local, known := c.cpusOf(node)
 	if !known || local.IsEmpty() {
@@ -215,7 +217,7 @@ func are(cpus unit.CPUSet) string {
 	return "CPUs " + cpus.String() + " are "
 }
 
-// right returns why a device whose interrupts are all right is left.
+// right returns the reason to keep the settings of a device, if no interrupt has to move.
 func (c *adviser) right(d *Device) string {
 	switch {
 	case d.busy == 0:
@@ -228,7 +230,7 @@ func (c *adviser) right(d *Device) string {
 	return "served on its node"
 }
 
-// eachCPU reports whether each CPU that is not isolated serves an interrupt of the device alone.
+// eachCPU reports whether every CPU that is not isolated has an interrupt of the device of its own.
 func (c *adviser) eachCPU(d *Device) bool {
 	var all unit.CPUSet
 	for _, i := range d.lines {
@@ -239,7 +241,7 @@ func (c *adviser) eachCPU(d *Device) bool {
 	return c.house.Minus(all).IsEmpty()
 }
 
-// leastLoaded returns the CPU that serves the fewest interrupts, and counts one more for it.
+// leastLoaded returns the CPU that serves the fewest interrupts, and counts a further one for it.
 func (c *adviser) leastLoaded(cpus unit.CPUSet) int {
 	best := -1
 	for _, cpu := range cpus.Numbers() {
@@ -293,7 +295,8 @@ func (c *adviser) senders(n int) []unit.CPUSet {
 	return out
 }
 
-// flows adds the table of RFS, if queues have one and the machine has none: RFS is then off.
+// flows adds the machine's table of RFS if queues have tables but the machine has none, because RFS
+// is then off.
 func (c *adviser) flows() {
 	most := int64(0)
 	device := ""

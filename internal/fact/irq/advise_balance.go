@@ -10,9 +10,9 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// balanced returns those interrupts of a device that may be moved while irqbalance runs: those that
-// it leaves alone, and those for which this adds a change of its configuration. left says why
-// others are left to it.
+// balanced returns the interrupts of a device that may be moved while irqbalance runs: those that
+// irqbalance does not move, and those for which balanced adds a change of irqbalance's
+// configuration. left is why the others stay under irqbalance's control.
 func (c *adviser) balanced(d *Device, wrong []interrupt, local unit.CPUSet) (movable []interrupt, left string) {
 	b := &c.Balance
 	var others []interrupt
@@ -55,8 +55,7 @@ func (c *adviser) banIsolated(banned unit.CPUSet) {
 	c.move("", "irqbalance", s, banned.Union(c.Balance.quiet).String(), "its list lets it use isolated CPUs")
 }
 
-// banInterrupts adds the change that makes irqbalance leave interrupts where they are. It precedes
-// their moves.
+// banInterrupts adds a change that forbids irqbalance to move interrupts. It precedes their moves.
 func (c *adviser) banInterrupts(list []interrupt) {
 	s := setting.Setting{Kind: "irqbalance", Name: c.Balance.File + "/" + argsVariable}
 	at := slices.IndexFunc(c.Moves, func(m Move) bool { return m.Change.Setting == s })

@@ -8,21 +8,21 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Balance is how irqbalance(1) is set up. It reads its variables from its service's environment
-// file.
+// Balance is the configuration of irqbalance(1), which reads its variables from its service's
+// environment file.
 type Balance struct {
-	// State is running, stopped, not installed, unknown, or on a copy enabled.
+	// State is running, stopped, not installed or unknown; on a copy also enabled.
 	State string `json:"state"`
 	File  string `json:"file"` // environment file, or ""
-	// BannedList lists the CPUs to which irqbalance assigns no interrupt, and BannedBy says why:
-	// a variable, or isolated and nohz_full, which are the default.
+	// BannedList lists the CPUs to which irqbalance assigns no interrupts. BannedBy names the
+	// reason: a variable, or the default, isolated and nohz_full CPUs.
 	BannedList string   `json:"banned_cpu_list"`
 	BannedBy   string   `json:"banned_by"`
 	BannedIRQs []string `json:"banned_irqs"`    // --banirq
 	BannedMods []string `json:"banned_modules"` // --banmod
 	Policy     string   `json:"policy_script"`  // --policyscript
 	Oneshot    bool     `json:"oneshot"`
-	// IsolatedList and NohzFullList are those of the kernel.
+	// IsolatedList and NohzFullList are the kernel's lists of isolated and nohz_full CPUs.
 	IsolatedList string `json:"isolated_cpu_list"`
 	NohzFullList string `json:"nohz_full_cpu_list"`
 	// Invalid is a variable that irqbalance cannot read, or "".
@@ -42,9 +42,9 @@ const (
 // environmentFiles are the paths of the environment file: Red Hat's and SUSE's, then Debian's.
 var environmentFiles = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
 
-// readBalance reads the configuration as irqbalance 1.9 does: IRQBALANCE_BANNED_CPUS, a mask, wins
-// over IRQBALANCE_BANNED_CPULIST (although it says that it discards it); without both, it leaves
-// out isolated and nohz_full CPUs.
+// readBalance reads the configuration as irqbalance 1.9 does. The mask IRQBALANCE_BANNED_CPUS takes
+// precedence over IRQBALANCE_BANNED_CPULIST, although irqbalance logs that it discards the mask.
+// Without both, it bans isolated and nohz_full CPUs.
 func readBalance(h *host.Host) Balance {
 	f := fact.Collect(h, "cpu", "services")
 	b := Balance{State: balanceState(f), BannedIRQs: []string{}, BannedMods: []string{}}
@@ -120,8 +120,8 @@ func environment(text string) map[string]string {
 	return out
 }
 
-// balanceState returns whether irqbalance runs, or on a copy without processes whether it starts
-// at boot.
+// balanceState returns the state of irqbalance; on a copy without processes, whether it starts at
+// boot.
 func balanceState(f *fact.Facts) string {
 	t := f.Services.Tuner.Get("irqbalance")
 	if t == nil {

@@ -1,6 +1,5 @@
-// Package irq reads where the interrupts and queues of devices are served, and compares that with
-// the NUMA node of the device and with the CPUs that irqbalance leaves out. The verb fettle irq
-// uses it.
+// Package irq reads which CPUs serve the interrupts and queues of devices, and compares them with
+// the device's NUMA node and the CPUs that irqbalance does not use. The verb fettle irq uses it.
 package irq
 
 import (
@@ -39,14 +38,14 @@ type Node struct {
 	cpus    unit.CPUSet
 }
 
-// Verdict says how the interrupts of a device are served.
+// Verdict judges the CPUs that serve the interrupts of a device.
 type Verdict string
 
 // Verdicts, the worst first.
 const (
 	Isolated Verdict = "on isolated CPUs" // isolated or nohz_full
-	OffNode  Verdict = "off node"         // at least one CPU is not on the device's node
-	OneCPU   Verdict = "on one CPU"       // all of several interrupts
+	OffNode  Verdict = "off node"         // at least one serving CPU is not on the device's node
+	OneCPU   Verdict = "on one CPU"       // one CPU serves all of several interrupts
 	OK       Verdict = "ok"
 	Unknown  Verdict = "unknown" // its CPUs are unknown
 )
@@ -60,14 +59,15 @@ type Device struct {
 	Node       *int   `json:"node"`
 	Interrupts []int  `json:"interrupts"`
 	CPUList    string `json:"cpu_list"` // CPUs that serve the interrupts now
-	// OffNodeList and IsolatedList are the part of CPUList that is not on Node, or isolated.
+	// OffNodeList and IsolatedList are the CPUs of CPUList that are not on Node, and those that are
+	// isolated.
 	OffNodeList  string `json:"off_node_cpu_list"`
 	IsolatedList string `json:"isolated_cpu_list"`
-	// Count is the number of interrupts since boot, and LocalPercent the part that CPUs of Node
+	// Count is the number of interrupts since boot. LocalPercent is the share that CPUs of Node
 	// served.
 	Count        float64  `json:"count"`
 	LocalPercent *float64 `json:"local_percent"`
-	// HintsIgnored is the number of interrupts that are served outside of their driver's hint.
+	// HintsIgnored is the number of interrupts served by other CPUs than their driver's hint names.
 	HintsIgnored int     `json:"hints_ignored"`
 	Verdict      Verdict `json:"verdict"`
 
@@ -90,12 +90,13 @@ type interrupt struct {
 
 func (i *interrupt) busy() bool { return i.count > leastBusy }
 
-// Queues are the software queues of a network device: which CPUs process what it received (RPS,
-// RFS), and which use its transmit queues (XPS).
+// Queues are the software queues of a network device: the CPUs that process received packets (RPS,
+// RFS), and the CPUs that use each transmit queue (XPS).
 type Queues struct {
 	Device string `json:"device"`
 	Node   *int   `json:"node"`
-	// RxQueues and TxQueues are the numbers of queues. RPSQueues and XPSQueues have CPUs set.
+	// RxQueues and TxQueues are the numbers of queues. RPSQueues and XPSQueues are the numbers of
+	// queues with CPUs set.
 	RxQueues   int    `json:"rx_queues"`
 	RPSQueues  int    `json:"rps_queues"`
 	RPSList    string `json:"rps_cpu_list"`
@@ -103,7 +104,7 @@ type Queues struct {
 	TxQueues   int    `json:"tx_queues"`
 	XPSQueues  int    `json:"xps_queues"`
 	XPSList    string `json:"xps_cpu_list"`
-	// OffNodeList is the part of RPSList that is not on Node.
+	// OffNodeList lists the CPUs of RPSList that are not on Node.
 	OffNodeList string `json:"rps_off_node_cpu_list"`
 
 	rps []queue  // receive queues with RPS
@@ -118,8 +119,8 @@ type queue struct {
 
 const interruptsFile = "/proc/interrupts"
 
-// leastBusy is the count since boot above which an interrupt is in use: those for configuration
-// changes and of unused queues are not.
+// leastBusy is the count since boot above which an interrupt counts as in use, unlike those for
+// configuration changes and of unused queues.
 const leastBusy = 1000
 
 // Read reads a machine.
@@ -253,8 +254,8 @@ func (d *Device) add(h *host.Host, dir string, line interrupt) {
 }
 
 // isFixed reports whether the kernel manages an interrupt, so that no program can move it. Newer
-// kernels make its file read-only (kernel/irq/proc.c); for others it is known of the queues of
-// nvme, virtio_blk and virtio_scsi, which ask for managed interrupts.
+// kernels make its file read-only (kernel/irq/proc.c). For older kernels, the queues of nvme,
+// virtio_blk and virtio_scsi count as managed, because these drivers request that.
 func isFixed(h *host.Host, dir, name string) bool {
 	if st, err := h.Files.Stat(dir + "smp_affinity"); h.Live && err == nil && st.Mode().Perm()&0o222 == 0 {
 		return true
@@ -327,7 +328,8 @@ func readOwners(h *host.Host) map[int]owner {
 	return out
 }
 
-// childName returns the network, NVMe or block device of a device, also below virtio2, or else.
+// childName returns the name of a PCI device's network, NVMe or block device, including one below a
+// virtio device.
 func childName(h *host.Host, dir string, depth int, other string) string {
 	for _, class := range []string{"net", "nvme", "block"} {
 		if list, err := h.Files.ReadDir(dir + "/" + class); err == nil && len(list) > 0 {
@@ -346,8 +348,8 @@ func childName(h *host.Host, dir string, depth int, other string) string {
 	return other
 }
 
-// driverName returns the device in the text of an interrupt: "IR-PCI-MSI 524288-edge eth0-TxRx-0"
-// is of eth0, "nvme0q3" of nvme0, and "virtio2-input.0" of virtio2.
+// driverName returns the device in the text of an interrupt: eth0 for "IR-PCI-MSI 524288-edge
+// eth0-TxRx-0", nvme0 for "nvme0q3", virtio2 for "virtio2-input.0".
 func driverName(line string) string {
 	name := lastWord(line)
 	if disk, queue, ok := strings.Cut(name, "q"); ok && strings.HasPrefix(disk, "nvme") && strings.Trim(queue, "0123456789") == "" {

@@ -11,7 +11,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// headline returns what is served at the wrong place, and whether irqbalance moves it.
+// headline names the devices that the wrong CPUs serve, and whether irqbalance moves their
+// interrupts.
 func (r *Report) headline() (h ui.Headline) {
 	counts := map[Verdict]int{}
 	interrupts := 0
@@ -78,7 +79,8 @@ func (b *Balance) words() string {
 	return out
 }
 
-// devicesShown is the number of devices shown without --all. Those at a wrong place are always shown.
+// devicesShown is the number of devices shown without --all. Devices that the wrong CPUs serve are
+// always shown.
 const devicesShown = 12
 
 // Print prints a report. With all, it prints every device.
@@ -174,9 +176,9 @@ func (a *Advice) Undetermined(r *Report) string {
 	return ""
 }
 
-// Headline returns the answer: how much should be served elsewhere, which is nothing on most
-// machines, and whether irqbalance is in charge. writes is the number of values that the plan
-// changes.
+// Headline returns the number of interrupts and queues that other CPUs should serve (none on most
+// machines), and whether irqbalance controls the interrupts. writes is the number of values that
+// the plan changes.
 func (a *Advice) Headline(r *Report, writes int) (h ui.Headline) {
 	moved := map[string]bool{}
 	for _, m := range a.Moves {
@@ -208,7 +210,7 @@ type reasonGroup struct {
 	devices []string
 }
 
-// byReason groups the devices that are left by their reason.
+// byReason groups the devices that keep their settings by reason.
 func (a *Advice) byReason() (out []reasonGroup) {
 	for _, l := range a.Left {
 		i := slices.IndexFunc(out, func(g reasonGroup) bool { return g.why == l.Why })
@@ -221,7 +223,7 @@ func (a *Advice) byReason() (out []reasonGroup) {
 	return out
 }
 
-// PrintLeft prints which devices are left as they are, and why.
+// PrintLeft prints the devices that keep their settings, with the reasons.
 func (a *Advice) PrintLeft(s *ui.Screen) {
 	groups := a.byReason()
 	if len(groups) == 0 || len(groups) == 1 && len(a.Moves) == 0 { // the headline has it

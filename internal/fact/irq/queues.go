@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// readQueues reads the queues of network devices with hardware
+// readQueues reads the queues of network devices that have hardware
 // (Documentation/networking/scaling.rst).
 func (r *Report) readQueues(h *host.Host) {
 	const dir = "/sys/class/net"
@@ -74,8 +74,8 @@ func mask(h *host.Host, p string) unit.CPUSet {
 	return cpus
 }
 
-// nodeOf returns the NUMA node of a device or of the nearest device above it: a virtio device has
-// none of its own. It is nil if unknown.
+// nodeOf returns the NUMA node of a device or of its nearest parent, because a virtio device has no
+// node of its own. It is nil if unknown.
 func nodeOf(h *host.Host, device string) *int {
 	real, err := h.Files.Resolve(device)
 	if err != nil {

@@ -30,8 +30,8 @@ type zone struct {
 	joules float64 // since OpenEnergy
 }
 
-// Energy adds up the energy that RAPL measures. Its counters wrap around: of those of a busy
-// server, Poll must be called every few minutes.
+// Energy adds up the energy that RAPL measures. Call Poll every few minutes, because the counters
+// of a busy server wrap around.
 type Energy struct {
 	host  *host.Host
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type Energy struct {
 	why   string // reason why energy cannot be read; "" if it can
 }
 
-// OpenEnergy starts to add up.
+// OpenEnergy reads the counters, and starts to add up the energy.
 func OpenEnergy(h *host.Host) *Energy {
 	e := &Energy{host: h}
 	names, err := h.Files.ReadDir(powercapDir)
@@ -135,17 +135,17 @@ func (e *Energy) Poll() {
 	}
 }
 
-// During returns the energy in joules of the packages and their memory while work ran, and its
-// error. It is 0 if RAPL did not count, as in a very short time.
+// During runs work and returns work's error, and the energy in joules that the packages and their
+// memory used meanwhile. The energy is 0 if RAPL did not count, for example in a very short time.
 func (e *Energy) During(work func() error) (joules float64, err error) {
 	stop := e.start()
 	err = work()
 	return stop(), err
 }
 
-// StartRun begins to count the energy of a run. The function that it returns ends that, and returns
-// the energy in joules of the packages and their memory, or nil if RAPL did not measure it: the
-// counters of virtual machines may not move.
+// StartRun begins to count the energy of a run. The returned function ends the count, and returns
+// the energy in joules of the packages and their memory, or nil if RAPL did not measure it (a
+// virtual machine's counters may stand still).
 func StartRun(h *host.Host) (end func() *float64) {
 	e := OpenEnergy(h)
 	if e.why != "" {
@@ -160,8 +160,8 @@ func StartRun(h *host.Host) (end func() *float64) {
 	}
 }
 
-// start begins to count. The function that it returns ends that, and returns the energy in joules
-// of the packages and their memory.
+// start begins to count. The returned function ends the count, and returns the energy in joules of
+// the packages and their memory.
 func (e *Energy) start() (stop func() float64) {
 	e.Poll()
 	before := e.joules()
@@ -199,9 +199,9 @@ func (e *Energy) joules() float64 {
 	return sum
 }
 
-// counts reports whether a zone counts for the machine: the packages, and memory, which is next
-// to a package and not part of it. The parts of a package are in it, and psys is the platform,
-// with the packages.
+// counts reports whether a zone counts for the machine: packages, and memory, which a package's
+// figure does not include. It does include the package's other parts; psys, the platform, includes
+// the packages.
 func (z *zone) counts() bool { return z.pkg >= 0 && (z.parent == "" || z.name == "dram") }
 
 // byZone returns the energy since OpenEnergy of each zone.

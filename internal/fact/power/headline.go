@@ -11,10 +11,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// atLimit is the part of the power limit from which a package counts as being at it.
+// atLimit is the share of its power limit from which a package counts as limited by it.
 const atLimit = 0.97
 
-// headline returns one line on what the CPUs did, and one on their settings.
+// headline returns one line on the CPUs' activity and one on their settings.
 func headline(r *Report) (h ui.Headline) {
 	s := r.Last()
 	v := &s.Machine
@@ -60,7 +60,7 @@ func rounded(v float64) float64 {
 	return math.Round(10*v) / 10
 }
 
-// throttlingWords returns what lowered the frequency.
+// throttlingWords names the causes that lowered the frequency.
 func throttlingWords(h *ui.Headline, s *Sample) (out []string) {
 	switch n := s.Machine.Throttled; {
 	case n != nil && *n > 0:
@@ -120,8 +120,9 @@ func settingsWords(s *Settings) (out []string) {
 	return out
 }
 
-// missingLine names in one sentence what has no source, "no frequency: no cpufreq; no power: no
-// powercap", or returns "". Values with the same reason stand together.
+// missingLine names the values without a source in one sentence, such as "no frequency: no cpufreq;
+// no power: no powercap". Values with the same reason are grouped. It returns "" if none is
+// missing.
 func missingLine(all []Missing) string {
 	var reasons []string
 	values := map[string][]string{}

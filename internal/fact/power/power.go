@@ -1,7 +1,8 @@
-// Package power reads twice what the CPUs of a machine do, and returns the difference: busy time,
-// frequency, idle states, interrupts, throttling, temperature and power, per CPU, package and
-// machine. It uses the files of the kernel and performance counters, no model-specific registers.
-// What has no source is named, never 0. The verbs fettle power and fettle prove use it.
+// Package power reads the counters of a machine's CPUs twice, and returns the difference: busy
+// time, frequency, idle states, interrupts, throttling, temperature and power, per CPU, package and
+// machine. It uses the files of the kernel and performance counters, no model-specific registers. A
+// value without a source is named as missing, never reported as 0. The verbs fettle power and
+// fettle prove use it.
 package power
 
 import (
@@ -21,9 +22,9 @@ type Report struct {
 	Schema   string      `json:"schema"` // fettle/power/v1
 	Headline ui.Headline `json:"headline"`
 	Settings Settings    `json:"settings"`
-	// Samples has one element per interval. On a copy it has one, without rates.
+	// Samples has one element per interval. On a copy it has a single one, without rates.
 	Samples []Sample `json:"samples"`
-	// Missing lists what this machine, or this user, has no source for.
+	// Missing lists the values that this machine lacks, or that this user may not read.
 	Missing []Missing `json:"missing"`
 	// Command is the command of fettle power record.
 	Command *Command `json:"command,omitempty"`
@@ -54,7 +55,7 @@ type Settings struct {
 	DisabledStates []string `json:"disabled_idle_states"`
 }
 
-// Sample is what the CPUs did in an interval. A nil value is unknown; Report.Missing says why.
+// Sample holds the CPUs' activity in an interval. A nil value is unknown; Report.Missing says why.
 type Sample struct {
 	Time time.Time `json:"time"` // end of the interval
 	// IntervalS is the length of the interval. It is 0 on a copy, which has no rates.
@@ -85,22 +86,23 @@ type CPU struct {
 // Values are those of a CPU, a package or the machine. For several CPUs, percentages and the
 // frequency are means, numbers of events are sums, and the temperature is the highest one.
 type Values struct {
-	// BusyPercent does not include the time that the hypervisor took (steal).
+	// BusyPercent excludes the time that the hypervisor used for others (steal).
 	BusyPercent  *float64 `json:"busy_percent"`
 	StealPercent *float64 `json:"steal_percent"`
 	// FrequencyHz is the frequency at the end of the interval.
 	FrequencyHz *float64 `json:"frequency_hz"`
-	// RequestedPercent is the time in each idle state as the kernel requested it (cpuidle),
-	// EnteredPercent as the processor entered it (cstate_core; in a package: cstate_pkg).
+	// RequestedPercent is the time in each idle state that the kernel requested (cpuidle).
+	// EnteredPercent is the time in each state that the processor really entered (cstate_core; for
+	// a package cstate_pkg).
 	RequestedPercent map[string]float64 `json:"idle_requested_percent,omitempty"`
 	EnteredPercent   map[string]float64 `json:"idle_entered_percent,omitempty"`
 	InterruptsPerS   *float64           `json:"interrupts_per_s"`
-	// TimersPerS and ReschedulesPerS are the part of local timers (LOC) and of wake-ups by other
-	// CPUs (RES). Both exist on x86 only.
+	// TimersPerS counts interrupts of local timers (LOC), ReschedulesPerS wake-ups by other CPUs
+	// (RES). Both exist on x86 only.
 	TimersPerS      *float64 `json:"timer_interrupts_per_s"`
 	ReschedulesPerS *float64 `json:"reschedule_interrupts_per_s"`
 	SoftIRQsPerS    *float64 `json:"softirqs_per_s"`
-	// WakeupsPerS is the number of ends of idle states.
+	// WakeupsPerS is the number of times per second that an idle state ended.
 	WakeupsPerS *float64 `json:"wakeups_per_s"`
 	// Throttled is the number of times in the interval at which heat lowered the frequency. For
 	// several CPUs, threads of one core count once.
@@ -110,8 +112,8 @@ type Values struct {
 	PowerW             *float64 `json:"power_w"`
 }
 
-// pollEnergy is how often energy counters are read: those of a busy server wrap around after some
-// minutes.
+// pollEnergy is the interval between readings of the energy counters. On a busy server they wrap
+// around after some minutes.
 const pollEnergy = 30 * time.Second
 
 // Monitor reads the counters of a machine.
@@ -152,7 +154,7 @@ func (m *Monitor) Wait(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// Sample reads the counters, and returns what happened since they were last read.
+// Sample reads the counters, and returns their changes since the last reading.
 func (m *Monitor) Sample() Sample {
 	now := m.read()
 	s := m.sample(m.last, now)
@@ -186,7 +188,8 @@ func (r *Report) SetCommand(c Command) {
 	r.Headline = headline(r)
 }
 
-// During returns what happened while work ran, its energy if that is measured, and its error.
+// During runs work, and returns the sample for that time, with the energy if it is measured, and
+// work's error.
 func (m *Monitor) During(work func() error) (s Sample, joules *float64, err error) {
 	m.last = m.read()
 	counted, err := m.energy.During(work)

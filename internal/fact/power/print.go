@@ -29,7 +29,8 @@ type column struct {
 	optional bool // omitted on a narrow terminal
 }
 
-// columns lists all columns but those of the idle states, which stand behind the frequency.
+// columns lists all columns except those of the idle states, which are inserted after the
+// frequency.
 var columns = []column{
 	{"busy %", "busy_ratio", "Time in which the CPU worked, without what the hypervisor took.", func(v *Values) *float64 { return scaled(v.BusyPercent, 0.01) }, 100, 1, false, false, false},
 	{"steal %", "steal_ratio", "Time that the hypervisor took.", func(v *Values) *float64 { return scaled(v.StealPercent, 0.01) }, 100, 1, false, true, false},
@@ -63,8 +64,8 @@ type row struct {
 // rowsShown is the number of CPUs shown without --all.
 const rowsShown = 16
 
-// rows returns the lines of a sample: the machine, its packages if there are several, and at most
-// most CPUs, by number, or the busiest ones if there are more.
+// rows returns the lines of a sample: the machine, its packages if there are several, and CPUs in
+// ascending order. If there are more than most CPUs, it returns the busiest ones.
 func rows(s *Sample, most int) (out []row, left int) {
 	out = append(out, row{"all", "", "", &s.Machine})
 	if len(s.Packages) > 1 {
@@ -105,8 +106,8 @@ func value(v *float64) float64 {
 // statesShown is the number of idle states with a column of their own without --wide.
 const statesShown = 3
 
-// stateColumns returns the columns of the idle states: the entered ones if they are known, else
-// the requested ones, and of these the ones with most time. The others are for --wide.
+// stateColumns returns the columns of the idle states: the entered ones if they are known, else the
+// requested ones. Those with most time are shown, the others only with --wide.
 func stateColumns(r *Report) (out []column) {
 	s := r.Last()
 	hardware := map[string]float64{} // the longest time of a package
@@ -125,8 +126,8 @@ func stateColumns(r *Report) (out []column) {
 	return append(out, requested...)
 }
 
-// shownStates returns a column for each state that has a share. Those without time, and all but
-// the longest ones, are for --wide.
+// shownStates returns a column for each state with a known share. Without --wide, only the states
+// with most time are shown.
 func shownStates(names []string, share map[string]float64, prefix string, of func(*Values) map[string]float64) (out []column) {
 	most := slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(share[b], share[a]) })
 	for _, name := range names {
@@ -177,7 +178,7 @@ func grid(r *Report, most int) (g ui.Grid, left int) {
 	return g, left
 }
 
-// Print prints a report: the headline, the table of the last sample, and what has no source. With
+// Print prints a report: the headline, the table of the last sample, and the missing values. With
 // all, it prints every CPU.
 func Print(s *ui.Screen, r *Report, all bool) {
 	ui.PrintHeadline(s, &r.Headline)

@@ -43,8 +43,8 @@ func readTopology(h *host.Host) (out []topology) {
 	return out
 }
 
-// reading holds the counters of a machine at one time. What has no source is missing; why has the
-// reason, by the name of its values.
+// reading holds the counters of a machine at one time. For values that could not be read, why holds
+// the reason by name.
 type reading struct {
 	at                  time.Time
 	times               map[string]activity.CPUTime
@@ -66,7 +66,7 @@ type idleState struct {
 	entries, us float64
 }
 
-// throttles are the numbers of times that heat lowered the frequency.
+// throttles counts how often heat lowered the frequency.
 type throttles struct{ core, pkg float64 }
 
 // Names of values without a source.
@@ -113,8 +113,7 @@ func (m *Monitor) read() *reading {
 	return r
 }
 
-// without returns why a file has no value: absent if the machine lacks it, and what is wrong
-// otherwise.
+// without returns why a file has no value: absent if the file does not exist, otherwise the error.
 func without(f host.File, absent string) string {
 	switch {
 	case f.Unknown != "":

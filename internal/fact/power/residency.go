@@ -8,9 +8,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// residency counts the time that the processor was in its idle states, by the performance
+// residency counts the time that the processor spent in its idle states, with the performance
 // monitoring units cstate_core and cstate_pkg (arch/x86/events/intel/cstate.c). They count at the
-// rate of the time stamp counter, which the unit msr has.
+// rate of the time stamp counter, which the unit msr provides.
 type residency struct {
 	counters []residencyCounter
 	why      string // reason why the counters cannot be read; "" if they can
@@ -23,7 +23,7 @@ type residencyCounter struct {
 	host.PMUCounter
 }
 
-// openResidency starts to count.
+// openResidency opens the counters and starts to count.
 func openResidency(h *host.Host) *residency {
 	r := &residency{}
 	if !h.Live {

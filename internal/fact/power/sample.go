@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// sample returns what happened between two readings. Without a first one it has the values that
-// need no interval.
+// sample returns the changes between two readings. Without a first reading it has only the values
+// that need no interval.
 func (m *Monitor) sample(first, last *reading) Sample {
 	s := Sample{Time: last.at.UTC(), Packages: []Package{}, CPUs: []CPU{}}
 	if first != nil {
@@ -202,7 +202,7 @@ func plus(a, b *float64) *float64 {
 	return add(a, *b)
 }
 
-// missing returns what a sample has no source for, in the order of the columns.
+// missing returns the values that a sample lacks, in the order of the columns.
 func (m *Monitor) missing(s *Sample) []Missing {
 	out := []Missing{}
 	say := func(what, why string) { out = append(out, Missing{what, why}) }
