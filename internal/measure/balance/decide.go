@@ -15,17 +15,17 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Options select processes and say when one is moved.
+// Options select processes and set the limits for moving them.
 type Options struct {
-	// Processes are the words of those to move (placement.Identity.Matches, or a process
-	// number); nil for all.
+	// Processes are the words that select the processes to move (placement.Identity.Matches, or a
+	// process number); nil means all.
 	Processes []string
-	// Exclude are the words of those that are left alone.
+	// Exclude are the words that select processes not to move.
 	Exclude []string
 	// Utilization is the share of its memory and CPU time that a process should use, in percent:
 	// numad's -u.
 	Utilization int
-	// Local is the local share from which a process is left alone, in percent: numad's -m.
+	// Local is the percentage of local memory from which a process is not moved: numad's -m.
 	Local int
 	// OnlyFree counts free memory without inactive page cache: numad's -C 0.
 	OnlyFree bool
@@ -40,26 +40,28 @@ type Options struct {
 	Leave func(host.TaskID) string
 }
 
-// Decision is what is done with one process, and why.
+// Decision is the action for one process, with its reason.
 type Decision struct {
 	PID  int    `json:"pid"`
 	Name string `json:"name"`
-	// Start is the start time in clock ticks after boot: with the number it identifies the process.
+	// Start is the start time in clock ticks after boot. Together with the process number it
+	// identifies the process.
 	Start       uint64 `json:"start"`
 	MemoryBytes int64  `json:"memory_bytes"`
 	// Move reports whether the process is moved; Why has the reason if not.
 	Move bool   `json:"move"`
 	Why  string `json:"why,omitempty"`
-	// Nodes and CPUs are those to which it moves.
+	// Nodes and CPUs are the destination of the process.
 	Nodes string `json:"nodes,omitempty"`
 	CPUs  string `json:"cpus,omitempty"`
 	// MoveBytes is the memory on other nodes.
 	MoveBytes int64 `json:"move_bytes"`
-	// LocalPercent is the local share before the move, LocalAfterPercent that after it; null if
+	// LocalPercent is the local share before the move, LocalAfterPercent the one after it; null if
 	// it was not read.
 	LocalPercent      *float64 `json:"local_percent"`
 	LocalAfterPercent *float64 `json:"local_after_percent"`
-	// Result is moved, "moved in part", undone, or failed; Transaction is its number in the journal.
+	// Result is moved, "moved in part", undone, or failed. Transaction is the number of its
+	// transaction in the journal.
 	Result      string `json:"result,omitempty"`
 	Transaction int    `json:"transaction,omitempty"`
 
@@ -147,7 +149,7 @@ func (o *decider) decideOne(w *placement.Workload, p *placement.WorkloadProcess)
 	case err == nil && may.Minus(cpus).IsEmpty() && away*100 <= p.Memory.Bytes*int64(100-o.Local):
 		d.Why = "it is on " + nodeWords(nodes) + " already"
 	case p.Memory.LocalPercent >= 100/float64(nodes.Len()): // what memory and threads spread over the nodes would have
-		d.Why = fmt.Sprintf("%s %% local; on %s it would not be more", unit.Digits(p.Memory.LocalPercent), nodeWords(nodes))
+		d.Why = fmt.Sprintf("%s %% of its memory is local; on %s that would not increase", unit.Digits(p.Memory.LocalPercent), nodeWords(nodes))
 	default:
 		// Last, as it reads more files; before the room is taken.
 		if d.Why = o.threads(p.ID); d.Why == "" {

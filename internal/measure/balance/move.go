@@ -30,14 +30,16 @@ const (
 	Failed       = "failed"
 )
 
-// balancing is the kernel's own NUMA balancing. It is off while pages move: it would move them too.
+// balancing is the kernel's own NUMA balancing. It is off while fettle moves pages, because it
+// would move them too.
 var balancing = setting.Setting{Kind: "sysctl", Name: "kernel.numa_balancing"}
 
-// whyOff is the reason in the journal, by which a later pass recognizes what a killed one has left.
+// whyOff is the reason recorded in the journal. A later pass recognizes by it the changes that a
+// killed pass left.
 const whyOff = "off while fettle numa balance moves pages"
 
-// PlanOff plans to switch off the kernel's NUMA balancing. The plan is empty where that is off, or
-// unknown to the kernel.
+// PlanOff plans to switch off the kernel's NUMA balancing. The plan is empty if it is off already,
+// or if the kernel does not have it.
 func PlanOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.Plan, error) {
 	now, err := e.Kinds.Read(ctx, balancing)
 	if err != nil || now.Absent || setting.Zero(now) {
@@ -46,7 +48,7 @@ func PlanOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.P
 	return e.PlanChanges(ctx, []setting.Change{{Setting: balancing, Want: setting.Text("0"), Reason: setting.Reason{Text: whyOff}}}, state)
 }
 
-// toNodes is in the reason of a move, by which a later pass recognizes it.
+// toNodes is part of the reason of each move. A later pass recognizes moves by it.
 const toNodes = " to nodes "
 
 // Run carries out a plan: each process in a transaction of its own, while the kernel's NUMA balancing
@@ -101,8 +103,8 @@ func (r *Report) current(e *tune.Engine) error {
 	return nil
 }
 
-// switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns the
-// function that undoes it. It first undoes that of a pass that was killed.
+// switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns a
+// function that undoes it. First it undoes the transaction that a killed pass left.
 func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err error) {
 	if _, err := e.Recover(ctx); err != nil {
 		return nil, err
@@ -141,7 +143,8 @@ func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err e
 	}, nil
 }
 
-// move moves one process. An error ends the pass; what concerns only this process is its result.
+// move moves one process. An error ends the pass; a failure of this process alone becomes its
+// result.
 func move(ctx context.Context, e *tune.Engine, d *Decision) error {
 	nodes, err := unit.ParseCPUList(d.Nodes)
 	if err != nil {
@@ -192,8 +195,8 @@ func (d *Decision) supersedes() []int {
 	return []int{d.Transaction}
 }
 
-// changes are those of one transaction, in order: the CPUs of the threads, of the threads and
-// children that start later, and the memory.
+// changes returns the changes of one transaction, in order: the CPUs of the threads, those of
+// threads and children that start later, and the memory.
 func (d *Decision) changes(threads []host.TaskID, whole bool) (all []setting.Change) {
 	reason := setting.Reason{Text: fmt.Sprintf("%s (%d)%s%s", d.Name, d.PID, toNodes, d.Nodes)}
 	want := func(s setting.Setting, value string) {
@@ -226,10 +229,10 @@ func (d *Decision) judge(p *tune.Plan, stopped string) {
 	}
 }
 
-// Limits from which a move counts as worse.
+// Limits beyond which a process counts as worse off after its move.
 const (
 	waitSample = time.Second
-	// worseLocal is the loss of local share, in percentage points.
+	// worseLocal is the maximum loss of local share, in percentage points.
 	worseLocal = 1
 	// worseWait is how much more of its runnable time a process waits for a CPU, in percentage points.
 	// The helper threads of a runtime that shares one CPU with its main thread wait up to 20 %.

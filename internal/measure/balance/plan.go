@@ -17,14 +17,15 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Report is the JSON form of fettle numa balance: the plan, and with results what was done.
+// Report is the JSON output of fettle numa balance: the plan, and the results if it was carried
+// out.
 type Report struct {
 	Schema    string      `json:"schema"` // fettle/numa-balance/v1
 	Headline  ui.Headline `json:"headline"`
 	Processes []Decision  `json:"processes"`
 	// Nodes is the number of NUMA nodes.
 	Nodes int `json:"nodes"`
-	// Notes has what was assumed because the machine does not report it.
+	// Notes lists the assumptions about values that the machine does not report.
 	Notes []string `json:"notes"`
 	// Usage has the counters of this pass, for Options.Since of the next one; nil with one node.
 	Usage *placement.Usage `json:"-"`
@@ -63,8 +64,8 @@ func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*
 	return r, nil
 }
 
-// readFor limits the time of reading the memory of candidates. It is longer than that of a look at a
-// machine, because moving their pages takes longer still.
+// readFor limits the time of reading the memory of candidates. It is longer than for a report,
+// because moving the pages takes longer anyway.
 const readFor = 30 * time.Second
 
 func workload(self int) placement.WorkloadOptions {
@@ -221,7 +222,7 @@ func transaction(id int) string {
 	return strconv.Itoa(id)
 }
 
-// PrintResults prints what was done.
+// PrintResults prints the results of the moves.
 func (r *Report) PrintResults(s *ui.Screen) {
 	ui.PrintHeadline(s, &r.Headline)
 	g := &ui.Grid{Columns: []ui.Column{{Head: "PID", Right: true}, {Head: "name"}, {Head: "nodes"}, {Head: "local"}, {Head: "transaction", Right: true}, {Head: "result"}, {Head: "why", Below: true}}}

@@ -38,8 +38,8 @@ func brake(h *host.Host, nodes unit.CPUSet) string {
 	return ""
 }
 
-// memoryPressure returns the share of the last 10 s in which a task waited for memory, in percent. ok
-// is false where the kernel does not measure it.
+// memoryPressure returns the share of the last 10 s in which a task waited for memory, in percent.
+// ok is false if the kernel does not measure it.
 func memoryPressure(h *host.Host) (share float64, ok bool) {
 	_, rest, _ := strings.Cut(h.File("/proc/pressure/memory").Text, "avg10=")
 	word, _, _ := strings.Cut(rest, " ")
@@ -47,7 +47,7 @@ func memoryPressure(h *host.Host) (share float64, ok bool) {
 	return share, err == nil
 }
 
-// notesOf returns which limits of the moves this machine lacks.
+// notesOf names the limits of the moves that this machine cannot check.
 func notesOf(h *host.Host) (notes []string) {
 	if _, ok := memoryPressure(h); !ok {
 		notes = append(notes, "memory pressure unknown (no /proc/pressure/memory; it needs psi=1): only a full node stops the moves")
@@ -55,8 +55,8 @@ func notesOf(h *host.Host) (notes []string) {
 	return notes
 }
 
-// threadsOf returns the threads of a process; none if it has ended, also if its number is in use
-// again.
+// threadsOf returns the threads of a process; none if it has ended, even if another process has its
+// number now.
 func threadsOf(h *host.Host, process host.TaskID) (ids []host.TaskID) {
 	if now, err := h.Sched.Task(process.TID); err != nil || now.TaskID != process {
 		return nil

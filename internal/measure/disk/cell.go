@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Cache tells how a cell's data passes the page cache.
+// Cache states how a cell's data passes the page cache.
 type Cache string
 
 // Caches of cells.

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// DryRun is what would be measured.
+// DryRun describes the planned measurements.
 type DryRun struct {
 	Schema   string      `json:"schema"` // fettle/bench-disk-plan/v1
 	Headline ui.Headline `json:"headline"`

@@ -19,8 +19,8 @@ var fitness = []struct {
 	text string
 }{{Fail, "too slow for"}, {Warn, "slow for"}, {Pass, "fast enough for"}, {NoVerdict, "no verdict for"}}
 
-// Headline tells for which roles the storage is fast enough, the figures with their limits, and
-// the spread of the repeats.
+// Headline states the roles for which the storage is fast enough, the figures with their limits,
+// and the spread of the repeats.
 func (e *Evidence) Headline() (h ui.Headline) {
 	var answers []string
 	for i := range e.Places {

@@ -181,8 +181,8 @@ func (b *Bench) page(ctx context.Context) (Page, error) {
 	return p, nil
 }
 
-// decisive returns the judgment that counts of the pair at index i, and its time: the window if it
-// has enough observations, otherwise the time since the start.
+// decisive returns the judgment that counts of the pair at index i, and its period: the window if
+// that has enough observations, otherwise the time since the member's start.
 func (r *Result) decisive(i int) (j Judgement, when string) {
 	if i+1 < len(r.Judged) && r.Judged[i+1].N >= stats.MinForP99 {
 		return r.Judged[i+1], "in the window"

@@ -34,8 +34,8 @@ func (p *Experiment) announce(busy []string) {
 	}
 }
 
-// ahead returns which block is next, and about how many visits are ahead. Before the placebo has
-// shown the noise, it is the least number.
+// ahead returns the next block's number and the approximate number of visits left. Before the
+// placebo has shown the noise, this is the minimum number.
 func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 	s := c.Next()
 	if s.Phase == prove.Done {
@@ -63,8 +63,8 @@ func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 // unbounded is more blocks than any experiment has.
 const unbounded = 100_000
 
-// needed describes how many visits detect an effect of the margin with the noise so far, and
-// whether the experiment may end before.
+// needed describes how many visits detect an effect as large as the margin with the noise so far,
+// and whether the experiment may end earlier.
 func needed(c *prove.Course, d prove.Design, margin string) string {
 	visits := func(blocks int) string { return text.Count(int(math.Round(float64(blocks)*c.Visits())), d.Unit()) }
 	blocks := c.Planned(unbounded)
@@ -75,7 +75,7 @@ func needed(c *prove.Course, d prove.Design, margin string) string {
 	return words
 }
 
-// tellPhase prints what a phase or block has shown.
+// tellPhase prints the result of a phase or block.
 func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	s := c.Next()
 	if len(p.visits) == 2 && !p.o.Live {

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Room is what a NUMA node offers to a new process.
+// Room is the memory and CPU time that a NUMA node offers to a new process.
 type Room struct {
 	Node            int
 	TotalMB, FreeMB int
 	// TotalCPU and FreeCPU are in hundredths of a core.
 	TotalCPU, FreeCPU int
-	// Distances are those to all nodes, in the order of the rooms; 10 is local.
+	// Distances lists the distances to all nodes, in the order of the rooms; 10 is local.
 	Distances []int
 }
 
-// keptMB is the memory that numad leaves on a node that it fills.
+// keptMB is the memory that numad keeps free on a node that it fills.
 const keptMB = 100
 
 // Choose returns the nodes on which a process with the given need fits best, in ascending order:
@@ -30,10 +30,10 @@ const keptMB = 100
 // number of nodes needed.
 func Choose(rooms []Room, mb, cpu int) []int { return choose(rooms, need{mb: mb, cpu: cpu}) }
 
-// need is what a process needs: MiB and hundredths of a core.
+// need is the memory in MiB and the CPU time in hundredths of a core that a process needs.
 type need struct {
 	mb, cpu int
-	// slack is the part of cpu that may be missing.
+	// slack is the part of cpu that the nodes may lack.
 	slack int
 	// memoryOnly takes nodes only until the memory fits. The CPU time still counts for the
 	// worth of a node and for the number of nodes.
@@ -79,7 +79,8 @@ func choose(rooms []Room, n need) []int {
 	return nodes
 }
 
-// nodesNeeded returns how many nodes of average size the need fills: 1 to all.
+// nodesNeeded returns the number of nodes of average size that the need fills, at least 1 and at
+// most all.
 func nodesNeeded(rooms []Room, mb, cpu int) int {
 	var totalMB, totalCPU int
 	for _, r := range rooms {
@@ -95,8 +96,8 @@ func nodesNeeded(rooms []Room, mb, cpu int) int {
 	return min(max(of(mb, totalMB), of(cpu, totalCPU), 1), len(rooms))
 }
 
-// nearest returns the indexes of all rooms in order of their distance from start; of equal
-// distances the room of larger worth comes first.
+// nearest returns the indexes of all rooms in order of their distance from start. Among rooms at
+// equal distance, the one with the larger worth comes first.
 func nearest(rooms []Room, worth []int, start int) []int {
 	all := make([]int, len(rooms))
 	for i := range all {

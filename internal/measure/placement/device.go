@@ -18,8 +18,8 @@ type Device struct {
 	// Node is absent if the firmware does not report it.
 	Node fact.Fact[int64] `json:"node"`
 	// Interrupts is the number of its message-signaled interrupts. OffNode lists those that
-	// no CPU of the device's node serves. Disks have a queue and an interrupt for each CPU by
-	// design: theirs are listed only if none is served on the node.
+	// no CPU of the device's node serves. A disk has a queue and an interrupt for each CPU by
+	// design, so its interrupts are listed only if the node serves none of them.
 	Interrupts fact.Fact[int64]   `json:"interrupts"`
 	OffNode    fact.Fact[[]int64] `json:"off_node"`
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// argument says whether an option of another program takes an argument.
+// argument states whether an option of another program takes an argument.
 type argument int
 
 const (
@@ -14,14 +14,14 @@ const (
 	mayHaveArgument // only in the same word: -s2, --name=2
 )
 
-// option is an option of a program whose command line fettle takes as it is.
+// option is an option of a program whose command line fettle accepts unchanged.
 type option struct {
 	short    byte
 	long     string
 	argument argument
 }
 
-// given is an option of a command line, with its argument.
+// given is an option as given on a command line, with its argument.
 type given struct {
 	short    byte
 	argument string

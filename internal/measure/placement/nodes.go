@@ -22,7 +22,7 @@ type nodeParser struct {
 	nodes, cpus list
 }
 
-// list reads lists of numbers: 0-3,8; +0-1 relative to the allowed ones; !N all but N; all; same.
+// list reads lists of numbers: 0-3,8; +0-1, relative to the allowed ones; !N, all but N; all; same.
 type list struct {
 	what         string // "node" or "CPU"
 	all, allowed unit.CPUSet

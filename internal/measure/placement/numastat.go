@@ -20,7 +20,7 @@ var numastatOptions = []option{
 // numastat is a call of numastat(8). Its output is that of numastat 2.0.16, as observed.
 type numastat struct {
 	host      *host.Host
-	self      int // process that no pattern finds
+	self      int // process that patterns never match
 	out       io.Writer
 	say       func(format string, args ...any)
 	facts     *fact.Facts
@@ -35,7 +35,8 @@ type numastat struct {
 
 // Numastat prints the tables of numastat(8) for its arguments to out, and messages with say. It
 // returns an error only for invalid arguments. width is the width of the terminal or of
-// NUMASTAT_WIDTH in columns; 0 means unlimited. self is the process that a pattern does not find.
+// NUMASTAT_WIDTH in columns; 0 means unlimited. self is the process that patterns never match,
+// fettle's own.
 func Numastat(h *host.Host, args []string, width, self int, out io.Writer, say func(format string, args ...any)) error {
 	n := &numastat{host: h, self: self, out: out, say: say, original: len(args) == 0, layout: layout{width: width, sort: unsorted}}
 	found, rest, err := getopt(args, numastatOptions, true)
@@ -71,7 +72,7 @@ func Numastat(h *host.Host, args []string, width, self int, out io.Writer, say f
 	return nil
 }
 
-// sortNode returns the node of -s; what is not a number means the total.
+// sortNode returns the node of -s; anything but a number means the total.
 func sortNode(text string) int {
 	if node, err := strconv.Atoi(text); err == nil && node >= 0 {
 		return node

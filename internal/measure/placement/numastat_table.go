@@ -14,7 +14,7 @@ const (
 	byTotal  = -1
 )
 
-// layout is how numastat's tables are printed.
+// layout holds the options for printing numastat's tables.
 type layout struct {
 	compact  bool // -c
 	omitZero bool // -z
@@ -101,8 +101,8 @@ func (l layout) visible(t *table) (rows []tableRow, columns []int) {
 	return rows, columns
 }
 
-// sortRows exchanges each row with the largest one below it. Equal rows then have the order
-// that they have in numastat, blank rows included.
+// sortRows sorts by exchanging each row with the largest one below it, so that equal rows,
+// including blank ones, have the same order as in numastat.
 func (l layout) sortRows(t *table) {
 	col := slices.Index(t.nodes, l.sort)
 	if l.sort == unsorted {
@@ -235,8 +235,8 @@ func (l layout) printColumns(out io.Writer, t *table, rows []tableRow, columns [
 	}
 }
 
-// NumastatWidth returns the width in columns for the value of NUMASTAT_WIDTH: without one,
-// that of numastat on a terminal, and unlimited elsewhere.
+// NumastatWidth returns the width in columns for a value of NUMASTAT_WIDTH. Without a value it is
+// numastat's width on a terminal, and unlimited elsewhere.
 func NumastatWidth(value string, set, terminal bool) int {
 	const usual, least = 80, 32
 	switch n, _ := strconv.Atoi(value); {

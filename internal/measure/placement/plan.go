@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Plan is the JSON form of fettle numa advise without a need: which processes to move, and which to
-// leave where they are.
+// Plan is the JSON output of fettle numa advise without a need: the processes to move, and those to
+// keep in place.
 type Plan struct {
 	Schema   string      `json:"schema"` // fettle/numa-plan/v1
 	Headline ui.Headline `json:"headline"`
@@ -24,10 +24,10 @@ type Plan struct {
 	// Small counts the processes below numad's thresholds of 300 MiB and 0.5 CPUs that Stay does
 	// not list.
 	Small int `json:"small"`
-	// BytesPerS is the rate at which the kernel moves pages, and RateSource what it is based on.
+	// BytesPerS is the rate at which the kernel moves pages. RateSource names its source.
 	BytesPerS  float64 `json:"bytes_per_s"`
 	RateSource string  `json:"rate_source"`
-	// Notes has what was assumed because the machine does not report it.
+	// Notes lists the assumptions about values that the machine does not report.
 	Notes []string `json:"notes"`
 }
 
@@ -37,7 +37,7 @@ type Move struct {
 	LocalPercent float64 `json:"local_percent"`
 	MemoryBytes  int64   `json:"memory_bytes"`
 	CPUsUsed     float64 `json:"cpus_used"`
-	// From are the nodes with its memory, Nodes those to use, and TargetCPUs their CPUs.
+	// From are the nodes with its memory, Nodes the nodes to use, and TargetCPUs their CPUs.
 	From       string `json:"from"`
 	Nodes      string `json:"nodes"`
 	TargetCPUs string `json:"target_cpus"`
@@ -47,15 +47,15 @@ type Move struct {
 	Text      Text    `json:"text"`
 }
 
-// Stay is a process to leave where it is, and why.
+// Stay is a process to keep in place, with the reason.
 type Stay struct {
 	PID    int    `json:"pid"`
 	Name   string `json:"name"`
-	Reason string `json:"reason"` // one of a few
+	Reason string `json:"reason"` // one of the reasons to keep a process in place
 	Detail string `json:"detail"`
 }
 
-// Reasons to leave a process where it is.
+// Reasons to keep a process in place.
 const (
 	stayAligned = "at least 90 % local already"
 	stayBest    = "on the best nodes already"
@@ -70,13 +70,13 @@ const (
 	stayUnread  = "not read"
 )
 
-// ErrRecorded is returned for a recorded machine: it has no CPU time of processes in an interval.
-var ErrRecorded = errors.New("which processes to move is unknown: a recorded machine has no CPU time in an interval")
+// ErrRecorded is returned for a recorded machine, because a recording has no CPU time of processes
+// over an interval.
+var ErrRecorded = errors.New("cannot plan moves: a recording has no CPU time of processes over an interval")
 
-// PlanAll reads the workload of a live machine, and plans where its processes should be. readFor
-// limits the time of reading the memory of processes. Only the
-// number of nodes is known of a recorded machine: if it has more than one, PlanAll returns
-// ErrRecorded.
+// PlanAll reads the workload of a live machine, and plans the placement of its processes. readFor
+// limits the time of reading the memory of processes. For a recorded machine with more than one
+// node it returns ErrRecorded.
 func PlanAll(ctx context.Context, h *host.Host, self int, readFor time.Duration) (*Plan, error) {
 	if nodes := ReadNodes(h).Nodes; len(nodes) < 2 {
 		p := newPlan()
@@ -106,8 +106,8 @@ func newPlan() *Plan {
 }
 
 // plan decides about each process: those with the largest product of memory and CPU time first,
-// as numad does. A planned move changes what is free for the next one. unitMemory returns the
-// memory of a unit's cgroup, or 0 if it is unknown.
+// as numad does. A planned move changes the free memory and CPU time for the next one. unitMemory
+// returns the memory of a unit's cgroup, or 0 if it is unknown.
 func (w *Workload) plan(unitMemory func(cgroup string) int64) *Plan {
 	plan := newPlan()
 	plan.Small, plan.Notes = w.Small, append(plan.Notes, w.Notes...)
@@ -146,7 +146,7 @@ func (w *Workload) plan(unitMemory func(cgroup string) int64) *Plan {
 	return plan
 }
 
-// stays returns why a process should stay, whatever the other nodes have free.
+// stays returns why a process should stay, independent of the room on other nodes, or "".
 func (w *Workload) stays(p *WorkloadProcess) (reason, detail string) {
 	if !p.Candidate {
 		return staySmall, fmt.Sprintf("%s, %s CPUs", unit.Size(p.ResidentBytes).Human(), unit.Digits(float64(p.CPU)/100))

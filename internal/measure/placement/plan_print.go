@@ -11,7 +11,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// summarize returns the headline: what to move, or "leave it"; then the reasons to leave processes.
+// summarize returns the headline: the processes to move, or the advice to change nothing, and the
+// reasons to keep processes in place.
 func (p *Plan) summarize() (h ui.Headline) {
 	h.Value("moves", float64(len(p.Moves)), "")
 	counts := map[string]int{staySmall: p.Small}

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// guessedRate is used where moving pages cannot be measured.
+	// guessedRate is used if the rate of moving pages cannot be measured.
 	guessedRate = 1 << 30 // bytes/s
 	probeBytes  = 32 << 20
 	moveFlag    = 1 << 1 // MPOL_MF_MOVE of mbind(2)
 )
 
-// estimate measures how fast the kernel moves pages, and estimates the time of each move. Without
-// memory that is free on both nodes the rate is a guess.
+// estimate measures how fast the kernel moves pages, and estimates the time of each move. If two
+// nodes do not have enough free memory for that, it assumes guessedRate.
 func (p *Plan) estimate(clock host.Clock, rooms []Room) {
 	free := map[int]int{}
 	for _, r := range rooms {

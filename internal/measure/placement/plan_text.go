@@ -17,20 +17,20 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Text is what to copy to place a process.
+// Text is text for the user to copy, to place a process.
 type Text struct {
 	// Kind is systemd, libvirt, kubelet, container or process.
 	Kind string `json:"kind"`
-	// File is where Content belongs, or "".
+	// File is the path for Content, or "".
 	File    string `json:"file"`
 	Content string `json:"content"`
-	// Then is the command that puts it in force, or the whole text.
+	// Then is the command that activates Content, or the whole text if there is none.
 	Then string `json:"then"`
-	// Omitted has the directives that this machine does not honor, and why.
+	// Omitted lists the directives that this machine does not honor, with reasons.
 	Omitted []string `json:"omitted"`
 }
 
-// directives are what systemd, cgroups and the kubelet of a machine honor.
+// directives describes which directives the machine's systemd, cgroups and kubelet honor.
 type directives struct {
 	systemd    int    // version, or 0
 	systemdWhy string // why it is 0
@@ -97,7 +97,7 @@ func (p *Plan) write(d directives) {
 }
 
 // systemdDropIn returns a drop-in with the directives that this machine honors. Without a cpuset,
-// CPUAffinity= takes the place of AllowedCPUs=.
+// it uses CPUAffinity= instead of AllowedCPUs=.
 func (d directives) systemdDropIn(m *Move) Text {
 	t := Text{Kind: "systemd", File: "/etc/systemd/system/" + m.Unit + ".d/60-numa.conf", Then: "systemctl daemon-reload && systemctl restart " + text.Quote(m.Unit)}
 	lines := []string{"[Service]"}

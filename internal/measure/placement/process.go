@@ -18,7 +18,7 @@ type Processes struct {
 	Schema    string      `json:"schema"` // fettle/numa-processes/v1
 	Headline  ui.Headline `json:"headline"`
 	Processes []Process   `json:"processes"`
-	// Unread has the processes that match and whose memory was not read, and why.
+	// Unread lists the matching processes whose memory was not read, with the reasons.
 	Unread []Unread `json:"unread"`
 }
 
@@ -41,10 +41,10 @@ type Process struct {
 	LocalPercent float64 `json:"local_percent"`
 	// Policies has the bytes under each memory policy: default, bind:0, ...
 	Policies map[string]int64 `json:"policies"`
-	// CPUs and MemoryNodes are what affinity and cpuset allow.
+	// CPUs and MemoryNodes are those that affinity and cpuset allow.
 	CPUs        string `json:"cpus"`
 	MemoryNodes string `json:"memory_nodes"`
-	// Verdict is aligned, spread, remote, "larger than a node", or "bound by" with the bond.
+	// Verdict is aligned, spread, remote, "larger than a node", or "bound by" and the restriction.
 	Verdict string `json:"verdict"`
 }
 
@@ -52,13 +52,13 @@ type Process struct {
 type NodeShare struct {
 	Node  int   `json:"node"`
 	Bytes int64 `json:"bytes"`
-	// CPUPercent is the share of the CPU time of those threads that ran here last.
+	// CPUPercent is the share of the process's CPU time used by threads that last ran on this node.
 	CPUPercent float64 `json:"cpu_percent"`
 }
 
 // ReadProcesses reads the placement of the processes that match a word: a process number, a
 // name, a systemd unit, the start of a container's id, a libvirt guest or the UID of a pod. It
-// reads the largest first, and no more after the time limit.
+// reads the largest processes first, and stops at the time limit.
 func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*Processes, error) {
 	found, err := matching(h, word, self)
 	if err != nil {
@@ -79,8 +79,8 @@ func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*P
 	return out, nil
 }
 
-// readMaps calls each with the index and the numa_maps file of the processes, in order, and reads
-// no more after the time limit: the kernel walks the page tables of a process for it.
+// readMaps calls each with the index and the numa_maps file of every process, in order. It stops at
+// the time limit, because the kernel walks a process's page tables to produce the file.
 func readMaps(h *host.Host, all []Identity, limit time.Duration, each func(i int, maps string)) (unread []Unread) {
 	late := time.After(limit)
 	read := make(chan host.File, len(all))
@@ -132,8 +132,8 @@ func (v *View) place(h *host.Host, c *Identity, maps string) Process {
 	return p
 }
 
-// cpuTime returns the CPU time of a process's threads by the node of the CPU on which each
-// thread ran last, in ticks and one more a thread, so that idle threads count a little.
+// cpuTime returns the CPU time of a process's threads in ticks, by the node on which each thread
+// ran last. It adds one tick per thread, so that idle threads count a little.
 func (v *View) cpuTime(h *host.Host, pid int) (ticks map[int]float64, all float64) {
 	ticks = map[int]float64{}
 	dir := fmt.Sprintf("/proc/%d/task", pid)

@@ -11,7 +11,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Identity is the name of a process, what it belongs to, and where it may run.
+// Identity is the name of a process, the unit it belongs to, and the CPUs and nodes it may use.
 type Identity struct {
 	PID    int    `json:"pid"`
 	Name   string `json:"name"`
@@ -22,7 +22,7 @@ type Identity struct {
 	Container string `json:"container"`
 	Pod       string `json:"pod"`
 	Guest     string `json:"guest"`
-	// CPUs and MemoryNodes are what affinity and cpuset allow the main thread.
+	// CPUs and MemoryNodes are those that affinity and cpuset allow the main thread.
 	CPUs        string `json:"cpus"`
 	MemoryNodes string `json:"memory_nodes"`
 	// ResidentBytes includes huge pages of hugetlbfs, which the kernel's RSS omits.

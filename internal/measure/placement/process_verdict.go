@@ -17,8 +17,8 @@ const (
 	mostOnOne    = 80 // of the memory, for "remote"
 )
 
-// judge returns the verdict. A process that is not aligned is bound if it may not use all
-// nodes: then no scheduler can align it.
+// judge returns the verdict. A process that is not aligned and may not use all nodes is bound,
+// because no scheduler can align it.
 func (v *View) judge(p *Process) string {
 	largest, most := int64(0), int64(0)
 	for _, n := range v.Nodes {
@@ -41,7 +41,7 @@ func (v *View) judge(p *Process) string {
 	return "spread"
 }
 
-// bond names what keeps a process off some nodes, or "".
+// bond names the restriction that excludes a process from some nodes, or returns "".
 func (v *View) bond(p *Process) string {
 	cpus, err := unit.ParseCPUList(p.CPUs)
 	nodes, err2 := unit.ParseCPUList(p.MemoryNodes)

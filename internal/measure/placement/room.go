@@ -22,10 +22,10 @@ type Advice struct {
 	Headline ui.Headline `json:"headline"`
 	// Nodes are the nodes on which the process fits best, as a list ("0-1,3").
 	Nodes string `json:"nodes"`
-	// Fits is false if the machine has not as much free.
+	// Fits is false if the machine has too little free memory or CPU time.
 	Fits  bool       `json:"fits"`
 	Rooms []NodeRoom `json:"rooms"`
-	// Notes has what was assumed because the machine does not report it.
+	// Notes lists the assumptions about values that the machine does not report.
 	Notes []string `json:"notes"`
 }
 
@@ -34,19 +34,20 @@ type NodeRoom struct {
 	Node        int     `json:"node"`
 	MemoryBytes int64   `json:"memory_bytes"`
 	FreeBytes   int64   `json:"free_bytes"` // free memory and inactive page cache
-	CPUs        float64 `json:"cpus"`       // a further thread of a core counts as 0.2
+	CPUs        float64 `json:"cpus"`       // a core's second thread counts as 0.2
 	FreeCPUs    float64 `json:"free_cpus"`
 	Chosen      bool    `json:"chosen"`
 }
 
-// threadValue is what a further thread of a core is worth, in hundredths of a core: numad's -t.
+// threadValue is the capacity that each thread of a core after the first adds, in hundredths of a
+// core: numad's -t.
 const threadValue = 20
 
-// Sample is the time for which Advise looks at the CPUs, as numad does.
+// Sample is how long Advise observes the CPUs; numad does the same.
 const Sample = 2 * time.Second
 
-// Advise looks at the machine for the time Sample, and chooses the nodes for a process that needs mb
-// MiB and cpu hundredths of a core.
+// Advise observes the machine for the time Sample, and chooses the nodes for a process that needs
+// mb MiB and cpu hundredths of a core.
 func Advise(ctx context.Context, h *host.Host, mb, cpu int) (*Advice, error) {
 	before, err := cpuTimes(h)
 	if err != nil {
@@ -83,7 +84,7 @@ func cpuTimes(h *host.Host) (map[string]activity.CPUTime, error) {
 }
 
 // Rooms returns the room on each node as numad counts it: free memory with inactive page cache, and
-// the CPU time that was idle between two readings of /proc/stat. notes has what was assumed.
+// the CPU time that was idle between two readings of /proc/stat. notes lists the assumptions.
 func Rooms(h *host.Host, before, after map[string]activity.CPUTime) (rooms []Room, notes []string, err error) {
 	f, tables := fact.CollectNodes(h)
 	if len(tables) == 0 {
@@ -135,8 +136,8 @@ func newRoom(node *fact.Node, t *fact.NodeTable) (r roomWithCPUs, err error) {
 	return r, nil
 }
 
-// countCPUs counts the cores of the node, and what was idle of them. A further thread of a core
-// counts less.
+// countCPUs counts the cores of the node and their idle part. Threads of a core after the first
+// count less.
 func (r *roomWithCPUs) countCPUs(threads int, before, after map[string]activity.CPUTime) {
 	n := r.cpus.Len()
 	cores := (n + threads - 1) / threads

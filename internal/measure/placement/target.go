@@ -13,13 +13,13 @@ import (
 const Utilization = 85
 
 // Target returns the nodes on which a process with known memory fits best, if its own memory and
-// CPU time are added to what is free: numad's choice for a running process. utilization is in
-// percent.
+// CPU time count as free: numad's choice for a running process. utilization is in percent.
 //
-// The process counts with the memory that it uses, or with its virtual size once it uses 80 % of a
-// node and its virtual size exceeds one; and with the CPU time that it uses, but no more cores than
-// it has threads, or a virtual machine CPUs. Its own memory counts a little more than free memory (17/16), and if it is bound
-// to some nodes, more (5/4), so that a process does not move for nothing.
+// The process needs the memory that it uses, or its virtual size if it uses 80 % of a node and its
+// virtual size exceeds one node. It needs the CPU time that it uses, but at most as many cores as
+// it has threads (a virtual machine: CPUs). Its own memory counts a little more than free memory
+// (17/16), and if it is bound to some nodes, more (5/4), so that a process does not move for
+// nothing.
 func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
 		return unit.CPUSet{}
@@ -38,7 +38,7 @@ func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	return unit.CPUs(choose(w.without(p), n)...)
 }
 
-// without returns the rooms as they would be without the process.
+// without returns the rooms that the nodes would have without the process.
 func (w *Workload) without(p *WorkloadProcess) []Room {
 	on := w.nodesOf(p)
 	free, bound := p.CPU, on.Len() < len(w.Rooms)
@@ -83,7 +83,7 @@ func (w *Workload) nodesOf(p *WorkloadProcess) unit.CPUSet {
 	return unit.CPUs(on...)
 }
 
-// Elsewhere returns the memory of a process outside of nodes, in bytes.
+// Elsewhere returns the memory of a process on other nodes than the given ones, in bytes.
 func (p *WorkloadProcess) Elsewhere(nodes unit.CPUSet) (bytes int64) {
 	for _, s := range p.Memory.Nodes {
 		if !nodes.Has(s.Node) {

@@ -20,12 +20,12 @@ type View struct {
 	Nodes    []Node      `json:"nodes"`
 	// Balancing is kernel.numa_balancing: 0 off, 1 on, 2 memory tiering.
 	Balancing fact.Fact[int64] `json:"balancing"`
-	// HintFaultsPerS are the page faults of NUMA balancing, as an average since boot.
-	// HintFaultsLocalPercent is the share of them on the node of the CPU.
+	// HintFaultsPerS is the rate of page faults caused by NUMA balancing, averaged since boot.
+	// HintFaultsLocalPercent is the share of faults on pages of the CPU's own node.
 	HintFaultsPerS         fact.Fact[float64] `json:"hint_faults_per_s"`
 	HintFaultsLocalPercent fact.Fact[float64] `json:"hint_faults_local_percent"`
 	Devices                []Device           `json:"devices"`
-	// Unknown lists what could not be read, and why.
+	// Unknown lists the values that could not be read, with reasons.
 	Unknown []string `json:"unknown"`
 }
 
@@ -44,7 +44,7 @@ type Node struct {
 	ReclaimableBytes fact.Fact[int64] `json:"reclaimable_bytes"`
 	AnonBytes        fact.Fact[int64] `json:"anon_bytes"`
 	SlabBytes        fact.Fact[int64] `json:"slab_bytes"`
-	// Distances are those to all nodes in the order of the nodes; 10 is local.
+	// Distances lists the distances to all nodes in order; 10 is local.
 	Distances fact.Fact[[]int64] `json:"distances"`
 	HugePages []HugePages        `json:"huge_pages"`
 	// MissPercent is the share of allocations on this node that were intended for another
@@ -206,8 +206,8 @@ func (v *View) readHintFaults(h *host.Host) {
 	}
 }
 
-// cxlNodes returns the nodes of memory behind CXL: the target_node of DAX devices in a CXL
-// region (Documentation/ABI/testing/sysfs-bus-dax).
+// cxlNodes returns the nodes whose memory is attached by CXL: the target_node of DAX devices in a
+// CXL region (Documentation/ABI/testing/sysfs-bus-dax).
 func cxlNodes(h *host.Host) map[int]bool {
 	const dir = "/sys/bus/dax/devices"
 	out := map[int]bool{}

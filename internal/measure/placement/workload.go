@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Workload is what the nodes of a machine had free, and what its large or busy processes used, in
-// an interval.
+// Workload holds, for an interval, the free memory and CPU time of a machine's nodes, and the usage
+// of its large or busy processes.
 type Workload struct {
 	View  *View
 	Rooms []Room
@@ -23,7 +23,7 @@ type Workload struct {
 	Processes []WorkloadProcess
 	// Small counts the other processes, without kernel threads.
 	Small int
-	// Notes has what was assumed because the machine does not report it.
+	// Notes lists the assumptions about values that the machine does not report.
 	Notes []string
 	// Usage are the counters at the end of the interval, with which the next one can begin.
 	Usage *Usage
@@ -31,7 +31,7 @@ type Workload struct {
 	isolated unit.CPUSet
 }
 
-// WorkloadProcess is a process with what it used in the interval.
+// WorkloadProcess is a process with its usage in the interval.
 type WorkloadProcess struct {
 	Identity
 	// ID has the start time as well, because the kernel reuses process numbers.
@@ -42,15 +42,15 @@ type WorkloadProcess struct {
 	Threads int
 	// Candidate reports whether the process exceeds both thresholds.
 	Candidate bool
-	// Memory is where memory and CPU time are; nil if that was not read, and Unread has the
-	// reason. It is only read for candidates.
+	// Memory is the distribution of memory and CPU time over the nodes. It is nil for processes
+	// that are not candidates, and if it could not be read; Unread then has the reason.
 	Memory *Process
 	Unread string
-	// Owner is who places the process already.
+	// Owner is the program that already places the process.
 	Owner Owner
 }
 
-// WorkloadOptions say how a workload is read.
+// WorkloadOptions control the reading of a workload.
 type WorkloadOptions struct {
 	// Interval is the time between the two readings of the CPU time.
 	Interval time.Duration
@@ -187,7 +187,8 @@ func (w *Workload) add(h *host.Host, before, after map[int]used, o WorkloadOptio
 	})
 }
 
-// locate reads the memory of the candidates, and finds who places each process.
+// locate reads the memory of the candidates, and finds the program that already places each
+// process, if any.
 func (w *Workload) locate(h *host.Host, limit time.Duration) {
 	var read []*WorkloadProcess
 	var names []Identity

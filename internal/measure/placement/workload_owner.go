@@ -8,10 +8,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Owner is who places a process already. Kind is "" if nothing is known to place it.
+// Owner is the program that already places a process. Kind is "" if none is known.
 type Owner struct {
 	Kind string `json:"kind"`
-	// Why names what shows it.
+	// Why names the evidence.
 	Why string `json:"why"`
 }
 
@@ -53,8 +53,8 @@ func (w *Workload) owner(p *WorkloadProcess) Owner {
 	return Owner{}
 }
 
-// pinned returns which bound keeps a process off some nodes or CPUs, or "". By default a process may
-// use all CPUs but the isolated ones.
+// pinned names the restriction that excludes a process from some nodes or CPUs, or returns "". By
+// default a process may use all CPUs except isolated ones.
 func (w *Workload) pinned(p *WorkloadProcess) string {
 	cpus, err := unit.ParseCPUList(p.CPUs)
 	nodes, err2 := unit.ParseCPUList(p.MemoryNodes)
@@ -70,7 +70,8 @@ func (w *Workload) pinned(p *WorkloadProcess) string {
 	return ""
 }
 
-// ownPolicies returns the memory policies of a process, unless they cover little of its memory.
+// ownPolicies returns the memory policies that a process has set, unless they cover little of its
+// memory.
 func (p *WorkloadProcess) ownPolicies() (policies []string) {
 	if p.Memory == nil {
 		return nil

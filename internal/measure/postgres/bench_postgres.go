@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Headline returns the highest rate with its spread, and what the figures do not cover.
+// Headline returns the highest rate with its spread, and the limitations of the figures.
 func (b *Result) Headline() (h ui.Headline) {
 	if len(b.Steps) == 0 {
 		h.Line("%s", b.Cut.Text("no step was measured"))
@@ -34,7 +34,7 @@ func (b *Result) Headline() (h ui.Headline) {
 	return b.doubts(h)
 }
 
-// doubts adds what the figures do not cover.
+// doubts adds the limitations of the figures.
 func (b *Result) doubts(h ui.Headline) ui.Headline {
 	if b.InCache != "" {
 		h.Line("%s", b.InCache)

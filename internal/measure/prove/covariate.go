@@ -27,7 +27,7 @@ func (c *covariate) slope() float64 {
 	return c.xy / c.xx
 }
 
-// less returns a block's difference of the metric without the part that the covariate explains.
+// less returns a block's difference of the metric minus the part that the covariate explains.
 func (c *covariate) less(y float64, p Phase, order [4]Arm, logs [4]float64) float64 {
 	x, slope := c.difference(order), c.slope()
 	if p == Placebo {

@@ -97,7 +97,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	return g
 }
 
-// Headline returns the verdict with its interval, and the blocks and noise behind it.
+// Headline returns the verdict with its interval, the number of blocks and the noise.
 func (e *Evidence) Headline() ui.Headline {
 	var h ui.Headline
 	verdict := e.Text

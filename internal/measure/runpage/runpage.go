@@ -1,4 +1,4 @@
-// Package runpage prints runs of measurements. On a terminal it prints what the benchmark printed.
+// Package runpage prints runs of measurements. On a terminal it prints the benchmark's own output.
 // A page has charts, every sample, the commands to measure again, and the machine.
 package runpage
 

@@ -122,7 +122,7 @@ func label(name, unit string) string {
 	return name + " (" + unit + ")"
 }
 
-// percent returns a ratio in percent, within what can be drawn.
+// percent returns a ratio in percent, limited to the range that a chart can draw.
 func percent(ratio float64) float64 { return 100 * max(-1e6, min(1e6, ratio)) }
 
 // plain formats a ratio in percent without its sign.
