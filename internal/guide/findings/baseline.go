@@ -29,7 +29,7 @@ type Baseline struct {
 	Same   int      `json:"same"`
 }
 
-// Mended is a fixed finding of the baseline.
+// Mended is a finding of the baseline that is now fixed.
 type Mended struct {
 	ID       string     `json:"id"`
 	Instance string     `json:"instance,omitempty"`

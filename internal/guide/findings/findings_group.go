@@ -79,7 +79,7 @@ func (i item) says() string {
 }
 
 // Values returns the measured and the wanted value: "88.4 %, limit 50 %". For a condition it
-// returns "", because the title tells all.
+// returns "", because the title says enough.
 func (i item) Values() string {
 	if i.Measured == "true" || i.Measured == "false" {
 		return ""
@@ -179,7 +179,7 @@ func (g group) Reasons() string {
 	return all[0].Name() + ": " + general(g.Finding)
 }
 
-// Told returns the items of a finding that is printed in full.
+// Told returns the items of a finding for its full form.
 func (g group) Told() []item { return alike(g.Items) }
 
 // places returns the sources to look at first: lines of files, or else the first two sources.

@@ -116,7 +116,8 @@ func (a *Audit) explained(id string) string {
 	return call + " --explain " + id
 }
 
-// ExplainHeadline returns the headline of check --explain: the rule and what it finds here.
+// ExplainHeadline returns the headline of check --explain: the rule and its findings on this
+// machine.
 func ExplainHeadline(r *rule.Rule, found []rule.Finding) (h ui.Headline) {
 	n := map[rule.State]int{}
 	for _, f := range found {

@@ -220,8 +220,8 @@ func (c *Catalogue) answer(b Binding, instance string, m fact.MachineTree) (a fa
 	return m.Answer(name), name
 }
 
-// where returns the finding if the rule's versions and kind of machine already decide it, and
-// false otherwise.
+// where returns the finding if the rule's versions and kind of machine already decide it, otherwise
+// false.
 func (c *Catalogue) where(r *Rule, instance string, m fact.MachineTree) (f Finding, decided bool) {
 	for _, v := range r.Versions {
 		a := m.Answer(v.Product + ".version")
@@ -359,7 +359,7 @@ func (e *Expr) truth(env map[string]any, none bool) (bool, error) {
 	return v.(bool), nil
 }
 
-// elsewhere returns the reason why a rule whose Applies is false does not apply.
+// elsewhere returns the reason why a rule does not apply if its Applies is false.
 func (r *Rule) elsewhere() string {
 	switch {
 	case r.For != "":

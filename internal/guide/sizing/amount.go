@@ -11,8 +11,8 @@ import (
 // bytesOf maps units printed as binary sizes to bytes.
 var bytesOf = map[string]float64{"bytes": 1, "MiB": 1 << 20, "GiB": 1 << 30, "GB": 1e9}
 
-// Amount prints a value with its unit. Sizes are printed in binary units, other quantities
-// as unit.Digits does, and numbers without a unit with all digits, as they are set.
+// Amount prints a value with its unit. Sizes are printed in binary units, and other quantities as
+// unit.Digits does. Numbers without a unit keep all digits, because they are values of settings.
 func Amount(v any, of string) string {
 	if n, ok := asNumber(v); ok {
 		if factor, size := bytesOf[of]; size && (of != "bytes" || n >= 1<<20) {

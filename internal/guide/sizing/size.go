@@ -138,7 +138,7 @@ func printSteps(s *ui.Screen, r *Result) {
 	}
 }
 
-// restartWords returns what a step restarts, in parentheses.
+// restartWords returns the services that a step restarts, in parentheses.
 func restartWords(what string) string {
 	if what == "the machine" {
 		return "(needs a reboot)"

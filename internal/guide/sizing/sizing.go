@@ -66,7 +66,7 @@ type Result struct {
 	err     error // the first missing table or figure
 }
 
-// InputValue is an input as it was used.
+// InputValue is an input with the value that the calculation used.
 type InputValue struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`

@@ -22,8 +22,8 @@ type Written struct {
 // WrittenFile is a file of this plan or of an earlier one.
 type WrittenFile struct {
 	Name string `json:"name"`
-	// State is "new", "replaced" or "as it was". For a file that only the earlier plan had, it is
-	// "removed", or "kept" if the file was changed since.
+	// State is "new", "replaced" or "as it was" (unchanged). For a file that only the earlier plan
+	// had, it is "removed", or "kept" if the file was changed since.
 	State string `json:"state"`
 }
 

@@ -8,8 +8,8 @@ type candidate struct {
 	measure string
 	limit   float64
 	source  string
-	// and is another value of the same item that must be at least 1, or "": few events prove
-	// nothing.
+	// and names another value of the same item that must be at least 1, because few events prove
+	// nothing; "" for none.
 	and string
 	// waits are measures of waiting; the first known one counts. Without any the cause is never
 	// the reason.
@@ -18,13 +18,14 @@ type candidate struct {
 	explains []string
 	// uses is the resource by which consumers are sorted.
 	uses resource
-	// last is true if other causes come first: a lock is held longer if its holder waits.
+	// last is true for a cause listed after all others, because the others may explain it: a lock
+	// is held longer if its holder waits.
 	last bool
 	next string
 }
 
 // wait is a measure of waiting. Its value times percent is the share of time, in percent, in which
-// a task waited. It counts from least on.
+// a task waited. Shares below least are ignored.
 type wait struct {
 	measure        string
 	percent, least float64

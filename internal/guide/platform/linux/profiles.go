@@ -15,8 +15,9 @@ var (
 	vendorProfiles = []string{"/usr/lib/tuned/profiles", "/usr/lib/tuned"}
 )
 
-// basis returns the packaged profiles behind the profiles in force: an administrator's profile is
-// replaced by those it includes. A profile without includes, or an unreadable one, stays.
+// basis returns the packaged profiles on which the active profiles are based: it replaces an
+// administrator's profile by those it includes. A profile without includes, or an unreadable one,
+// stays.
 func basis(h *host.Host, names string) string {
 	var out []string
 	seen := map[string]bool{}

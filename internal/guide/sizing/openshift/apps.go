@@ -138,8 +138,8 @@ func (a *applications) nodes(c capacity, overcommit float64) (byCores, byMemory 
 // the source's node types for comparison.
 func (p *plan) appNodes() ([]need, error) {
 	c, reserved := p.capacity(float64(p.w.NodeCores), float64(p.w.NodeRAM)/(1<<30))
-	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: text.Sprintf("%d, less what the node reserves", p.w.NodeCores), Sources: reserved})
-	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%s GiB, less what the node reserves%s", unit.Digits(p.w.nodeGiB()), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "cores_for_pods", Value: sizing.Round(c.cores), Unit: "cores", Why: text.Sprintf("%d, minus the node's reservation", p.w.NodeCores), Sources: reserved})
+	p.Add(sizing.Value{Group: "nodes", Name: "memory_for_pods", Value: sizing.GiB(c.memory), Unit: "GiB", Why: fmt.Sprintf("%s GiB, minus the node's reservation%s", unit.Digits(p.w.nodeGiB()), map[bool]string{true: " and the huge pages"}[p.w.HugePages > 0]), Sources: reserved})
 	if c.cores <= 0 || c.memory <= 0 {
 		return nil, sizing.OtherOptions("node-ram", p.largerNode(c, 1, 1<<30), "a node of %s and %s GiB has no room for pods", text.Count(p.w.NodeCores, "core"), unit.Digits(p.w.nodeGiB()))
 	}
@@ -180,7 +180,7 @@ func (p *plan) nodeTypes() {
 		byCores, byMemory := a.nodes(c, p.w.Overcommit)
 		v := sizing.Value{
 			Group: "node types", Name: key, Value: max(byCores, byMemory), Unit: "nodes", Sources: e.Sources,
-			Why: text.Sprintf("of %s cores and %s GiB: %d for the cores, %d for the memory, with what each reserves", unit.Digits(cores), unit.Digits(ram), byCores, byMemory),
+			Why: text.Sprintf("of %s cores and %s GiB: %d for the cores, %d for the memory, including each node's reservation", unit.Digits(cores), unit.Digits(ram), byCores, byMemory),
 		}
 		// The source's own numbers apply to its own example only.
 		if sizing.Round(a.cores) == 550 && sizing.GB(a.memory) == 450 {

@@ -101,7 +101,7 @@ func (p *plan) workerNodes() error {
 	case p.w.Nodes > 0 && sizing.Ceil(float64(p.pods), float64(p.w.Nodes))+p.systemPods > standard:
 		p.userPods = sizing.Ceil(float64(p.pods), float64(p.w.Nodes))
 		p.podsPerNode = p.userPods + p.systemPods
-		why = text.Sprintf("%s on %s are %d on each, and %d of the system", text.Count(p.pods, "pod"), text.Count(p.w.Nodes, "node"), p.userPods, p.systemPods)
+		why = text.Sprintf("%s on %s are %d per node, plus %d system pods", text.Count(p.pods, "pod"), text.Count(p.w.Nodes, "node"), p.userPods, p.systemPods)
 	}
 	p.maxPods = p.podsPerNode
 	if p.w.PodsPerCore > p.maxPods {
@@ -127,7 +127,7 @@ func (p *plan) workerNodes() error {
 			Sources: inSection(p.Table("openshift-maximums"), "9.3"),
 			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: text.Sprintf("if %d of the %d are the system's pods, which the formula overlooks", p.systemPods, p.podsPerNode)}},
 		})
-		needs = append(needs, need{real, text.Sprintf("%s, %d on a node in addition to %d of the system", text.Count(p.pods, "pod"), p.podsPerNode-p.systemPods, p.systemPods)})
+		needs = append(needs, need{real, text.Sprintf("%s, %d per node in addition to %d system pods", text.Count(p.pods, "pod"), p.podsPerNode-p.systemPods, p.systemPods)})
 	}
 	byApps, err := p.appNodes()
 	if err != nil {
@@ -154,8 +154,8 @@ func (p *plan) workerNodes() error {
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
 	if p.pods > 0 {
-		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: text.Sprintf("with %d of the system", p.systemPods), Sources: node.Sources})
-		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: text.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
+		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: text.Sprintf("including %d system pods", p.systemPods), Sources: node.Sources})
+		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: text.Sprintf("%d / %d, without system pods", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
 		p.shares()
 	}
 	return nil

@@ -69,7 +69,7 @@ func (p *plan) storageTypes() {
 	}
 	const usual = 250
 	if p.podsPerNode > usual {
-		p.Note("how many pods with persistent volumes a node takes depends on what provides them: with more than %d pods on a node only OpenShift Container Storage 4 kept up in the tests (9.1)", usual)
+		p.Note("how many pods with persistent volumes fit on a node depends on the storage provider: with more than %d pods on a node only OpenShift Container Storage 4 kept up in the tests (9.1)", usual)
 	}
 }
 
@@ -123,7 +123,7 @@ func (p *plan) directories() error {
 			}
 			p.Add(v)
 		}
-		p.Add(sizing.Value{Group: s.group, Name: "all", Value: sizing.Round(total), Unit: "GB", Why: "without /var/lib/kubelet, which holds what pods store outside of volumes", Sources: e.Sources})
+		p.Add(sizing.Value{Group: s.group, Name: "all", Value: sizing.Round(total), Unit: "GB", Why: "excluding /var/lib/kubelet, which holds the data that pods store outside volumes", Sources: e.Sources})
 	}
 	return nil
 }

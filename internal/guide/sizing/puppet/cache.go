@@ -35,11 +35,11 @@ func (p *plan) cache() error {
 	}
 	switch {
 	case (share < p.figure("share percent") || rate < p.figure("hits percent")) && !p.forced("cache"):
-		verdict("not worthwhile", internaltext.Sprintf("; with less than %.0f %% of the time, or answers for less than %.0f %% of the requests, it is not worth the risk that agents get stale answers", p.figure("share percent"), p.figure("hits percent")))
+		verdict("not worthwhile", internaltext.Sprintf("; a cache is worth the risk of stale answers only from %.0f %% of the time and if it answers %.0f %% of the requests", p.figure("share percent"), p.figure("hits percent")))
 	case s.Version == "":
 		verdict("worthwhile", "; no Puppet Server found to write files for")
 	case s.Enterprise:
-		verdict("not written", "; the services of Puppet Enterprise talk to each other over the port that would move")
+		verdict("not written", "; Puppet Enterprise's own services connect to the port that would change")
 	case olderThan(s.Version, 5):
 		verdict("not with this version", "; the files need Puppet Server 5 or later; this is "+s.Version)
 	case s.Satellite:

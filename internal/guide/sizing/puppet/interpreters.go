@@ -111,7 +111,7 @@ func (p *plan) javaFiles(interpreters int, heap, code float64, why, whyHeap, why
 	p.add("jruby", "verdict", "adjust", "", fmt.Sprintf("now %s with %s of heap", text.Count(s.Interpreters, "interpreter"), known(s.Heap)), serverTuning())
 	p.Files = append(p.Files,
 		sizing.Artefact{Name: s.OptionsFile, What: "the server's own, with max-active-instances", Checked: "Puppet Server's jruby-puppet", Content: withReasons(options, fmt.Sprintf("max-active-instances is %d: %s", interpreters, why))},
-		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; the least it takes is the same, so that it is reserved from the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
+		sizing.Artefact{Name: s.JavaFile, What: "the server's own, with Java's memory", Checked: "java(1)", Content: withReasons(java, fmt.Sprintf("the heap of Java is %s: %s; its minimum (-Xms) is the same, so that the memory is reserved at the start", mb(heap), whyHeap), fmt.Sprintf("the cache of compiled code is %s: %s", mb(code), whyCode))})
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Interpreters and memory: put both files in place, and restart the server", Command: "systemctl restart puppetserver.service",
 		Restarts: "puppetserver.service, about a minute", Check: "fettle tune --set puppetserver:max_active_instances=N sets the interpreters, and can be undone; fettle check puppet passes P07, P08 and P11",

@@ -177,7 +177,7 @@ func (p *plan) capsule(e *sizing.Edition, c Capsule) {
 	switch {
 	case take == keys[0]:
 	case float64(max(job, c.Hosts)) > e.Number(keys[0], "rex_max"):
-		why = internaltext.Sprintf("a job on 4000 hosts failed on 4 CPUs and 12 GiB, and on 2000 it did not: %s need 8 CPUs and 24 GiB", internaltext.Count(max(job, c.Hosts), "host"))
+		why = internaltext.Sprintf("with 4 CPUs and 12 GiB, a job on 2000 hosts succeeded and one on 4000 failed: %s need 8 CPUs and 24 GiB", internaltext.Count(max(job, c.Hosts), "host"))
 	default:
 		why = internaltext.Sprintf("%s at once: the smallest size was measured with %.0f, and 8 CPUs and 24 GiB served more than that", internaltext.Count(c.Downloads, "download"), e.Number(keys[0], "downloads_max"))
 	}

@@ -65,7 +65,7 @@ func (p *plan) frontEnd() error {
 		return sizing.Instead("ram", p.ram, "%s does not hold %s in addition to PostgreSQL, Candlepin, Pulp and Dynflow: the machine would swap", had, internaltext.Count(least, "Puma worker"))
 	}
 	gaveUp := p.moreBuffers(least, most)
-	why := internaltext.Sprintf("the most that the Tuning Guide has for %d CPUs and that connections and memory hold", p.cpus)
+	why := internaltext.Sprintf("the Tuning Guide's maximum for %d CPUs, as far as connections and memory allow", p.cpus)
 	if p.Content == "heavy" {
 		why = internaltext.Sprintf("the fewest recommended for %d CPUs and %s: Pulp and PostgreSQL get the rest", p.cpus, p.ram)
 	}
@@ -121,8 +121,8 @@ func (p *plan) moreBuffers(least, most int) (gaveUp int) {
 	return 0
 }
 
-// fit selects threads, and workers in a range, such that the budgets suffice. It returns false if
-// there are none.
+// fit selects threads, and workers between least and most, that fit the budgets. It returns false
+// if no choice fits.
 func (p *plan) fit(least, most int) bool {
 	steps, from := threadSteps, most
 	if p.Content == "heavy" {

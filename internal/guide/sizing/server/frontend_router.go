@@ -86,7 +86,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 		if conns < need {
 			conns = math.Ceil(need)
 		}
-		why += fmt.Sprintf("; half of %s holds no more", w.RAM)
+		why += fmt.Sprintf("; as many as fit into half of %s", w.RAM)
 	}
 	if conns > 2_000_000 {
 		return nil, sizing.Bad("log", "%.0f connections are more than the 2,000,000 of one router: use several", conns)
@@ -99,7 +99,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	capacity, how := w.capacity(measured)
 	rate := w.Traffic.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
-	add("threads", int(threads), "", internaltext.Sprintf("the figures of a router are for %.0f on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
+	add("threads", int(threads), "", internaltext.Sprintf("routers were measured with %.0f threads on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
 	add("routers", replicas, "", internaltext.Sprintf("%.0f requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", w.Traffic.Rate, w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
 	if w.Traffic.PerConnection == 0 {
 		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; clients that open one per request need %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
@@ -112,10 +112,10 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	switch {
 	case ended > 0:
 		server = math.Max(2*server, math.Ceil(2*w.Traffic.Longest))
-		sWhy = internaltext.Sprintf("%s timed out, the longest after %s s: twice that", internaltext.Count(ended, "request"), unit.Digits(w.Traffic.Longest))
+		sWhy = internaltext.Sprintf("%s timed out, the longest after %s s; twice that time", internaltext.Count(ended, "request"), unit.Digits(w.Traffic.Longest))
 	case w.Traffic.Longest*1.25 > server:
 		server = math.Ceil(w.Traffic.Longest * 1.25)
-		sWhy = fmt.Sprintf("the longest request took %s s, and a quarter more", unit.Digits(w.Traffic.Longest))
+		sWhy = fmt.Sprintf("a quarter more than the longest request, %s s", unit.Digits(w.Traffic.Longest))
 	}
 	if most := figure("timeout most"); server > most {
 		r.Note("requests of %.0f s need a longer timeout for their route or backend; the timeout for all others is %.0f s", server, most)

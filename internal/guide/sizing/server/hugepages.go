@@ -208,7 +208,7 @@ func (w *HugePages) machine(r *sizing.Result, p *Plan) {
 	if w.Page == "1G" {
 		r.Add(sizing.Value{Group: "postgresql", Name: "huge_page_size", Value: "1GB", Why: "not the kernel's default size; PostgreSQL 14 and later", Sources: []rule.Source{rule.Cite("postgresql-docs", "huge_page_size")}})
 	}
-	r.Note("PostgreSQL's shared memory is more than shared_buffers: `postgres -D DATA -C shared_memory_size_in_huge_pages` (15 and later) prints the pages that it takes")
+	r.Note("PostgreSQL's shared memory is more than shared_buffers: `postgres -D DATA -C shared_memory_size_in_huge_pages` (15 and later) prints how many pages it needs")
 	r.Steps = append(r.Steps,
 		sizing.Step{Do: "Set huge_pages = on, and let the unit lock memory", Command: "systemctl daemon-reload && systemctl restart " + w.Service, Restarts: w.Service, Check: "HugePages_Free of /proc/meminfo has fallen, and pg_isready answers"})
 }
