@@ -9,7 +9,7 @@ type Refusal struct {
 	Short string
 	// Profiles lists the profiles to which the guidance applies.
 	Profiles []string
-	// Guidance is what the source recommends.
+	// Guidance is the source's recommendation.
 	Guidance string
 	// Reason is why the profile does not follow it, as the end of a sentence.
 	Reason string

@@ -122,8 +122,8 @@ func (a *app) printApply(names []string, update bool) {
 	a.printToApply(a.next(args...), internaltext.CommandLine(append([]string{"fettle"}, args...)))
 }
 
-// printToApply prints the command that applies a plan: here, or on the machine of which this is a
-// copy.
+// printToApply prints the command that applies a plan: on this machine, or for a copy on the
+// machine it was made from.
 func (a *app) printToApply(here, there string) {
 	if a.root != "" {
 		fmt.Fprintln(a.screen.Out, "\nto apply it on that machine:")

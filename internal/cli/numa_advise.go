@@ -34,7 +34,7 @@ numad -w does. The second and further threads of a core count as 0.2 CPUs each.`
 			return a.numaAdvise(c.Context(), args[0])
 		},
 	}
-	c.Flags().BoolVar(&details, "details", false, "list also the processes to leave where they are, and why")
+	c.Flags().BoolVar(&details, "details", false, "also list the processes to keep in place, with reasons")
 	c.Flags().DurationVar(&limit, "read-for", 2*time.Second, "time limit of reading the memory of processes, the largest first")
 	cliutil.Between(c.Flags(), "read-for", time.Millisecond, time.Hour, 2*time.Second)
 	return c

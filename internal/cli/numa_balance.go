@@ -41,11 +41,11 @@ the CPUs and memory of all processes.`,
 	f.BoolVar(&o.all, "all", false, "consider all processes")
 	f.StringArrayVarP(&o.Exclude, "exclude", "x", nil, "leave a process alone, named as for --process; repeatable")
 	f.IntVarP(&o.Utilization, "utilization", "u", placement.Utilization, "share of its memory and CPUs that a process should use, in percent")
-	f.IntVarP(&o.Local, "local", "m", 90, "leave a process alone from this local share, in percent")
+	f.IntVarP(&o.Local, "local", "m", 90, "do not move a process with at least this share of local memory, in percent")
 	f.BoolVar(&o.OnlyFree, "only-free", false, "count free memory without inactive page cache")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the plan and change nothing")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
-	f.DurationVarP(&o.interval, "interval", "i", 0, "look again after this time, until Ctrl-C or the end of --for")
+	f.DurationVarP(&o.interval, "interval", "i", 0, "repeat after this time, until Ctrl-C or the end of --for")
 	f.DurationVar(&o.limit, "for", 0, "with --interval: end after this time")
 	cliutil.Between(f, "interval", time.Second, 24*time.Hour, 15*time.Second)
 	cliutil.Between(f, "for", time.Second, 365*24*time.Hour, time.Hour)
@@ -64,8 +64,8 @@ the CPUs and memory of all processes.`,
 	return a.writes(c)
 }
 
-// numaBalances makes one pass, or with an interval one after the other. Ctrl-C ends them between
-// two passes; what has been moved stays.
+// numaBalances makes one pass, or with an interval repeated passes. Ctrl-C ends them between two
+// passes; moved processes stay where they are.
 func (a *app) numaBalances(ctx context.Context, o balanceOptions) error {
 	if o.interval == 0 {
 		return a.numaBalance(ctx, o)

@@ -101,7 +101,7 @@ func (a *app) rulesList(platforms []string) error {
 	return nil
 }
 
-// headline counts what the list has.
+// headline counts the rules in the list.
 func (l *RuleList) headline(before string, all bool) {
 	h := &l.Headline
 	line := h.Count("rules", len(l.Rules), "rule")

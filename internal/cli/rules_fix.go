@@ -210,7 +210,7 @@ func tryFix(ctx context.Context, c *rule.Catalogue, r *rule.Rule, e rule.Example
 	return nil
 }
 
-// started returns the example as it is after the installer has applied custom-hiera.yaml and
+// started returns the state of the example after the installer has applied custom-hiera.yaml and
 // services have restarted with their new limits.
 func started(ctx context.Context, r *rule.Rule, e rule.Example, kinds setting.Kinds, changes []setting.Change) (rule.Example, error) {
 	e.Given = maps.Clone(e.Given)

@@ -58,8 +58,8 @@ func (a *app) why(ctx context.Context, name string) error {
 
 // settingOf returns the setting whose value check and facts print under a name: disk.vda.scheduler
 // is the attribute /sys/block/vda/queue/scheduler, postgresql.data.work_mem the parameter
-// postgresql:data/work_mem. If the value cannot be set, where is the value and its source; it is
-// empty if nothing has this name.
+// postgresql:data/work_mem. If the value cannot be set, where describes the value and its source;
+// where is empty if the name is unknown.
 func (a *app) settingOf(ctx context.Context, m *tune.Machine, name string) (of setting.Setting, where string) {
 	settable := func(text string) bool {
 		s, err := setting.Parse(text)

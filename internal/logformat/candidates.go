@@ -15,8 +15,8 @@ type candidate struct {
 	text string // in the syntax of --format
 	// reason is printed with the number of matching lines.
 	reason string
-	// guess describes what the lines do not prove about the format. Candidates without a guess
-	// are preferred.
+	// guess describes the assumptions about the format that the lines do not prove. Candidates
+	// without a guess are preferred.
 	guess string
 	// evidence judges the sampled requests by more than matching. It may be nil.
 	evidence func(rows []row) verdict

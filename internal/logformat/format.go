@@ -91,7 +91,7 @@ type Format struct {
 	NoZone bool
 	// Why explains why a format was detected.
 	Why string
-	// Guessed describes what the lines do not prove about the format, or is empty.
+	// Guessed describes the assumptions about the format that the lines do not prove, or is empty.
 	Guessed string
 
 	prefix    []byte
@@ -101,7 +101,7 @@ type Format struct {
 	addresses []int   // indexes of Address fields
 	// backslash and hash report whether any field has escapes of that kind.
 	backslash, hash bool
-	wrap            *wrap // what another program adds to each line
+	wrap            *wrap // text that another program adds to each line
 	trailing        bool  // lines may end in blanks
 	scan            func(line []byte, spans []Span) LineKind
 	absent          []int // fields that are all - or 0 in a line for a connection, which is not a request

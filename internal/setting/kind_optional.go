@@ -114,10 +114,10 @@ type FileLister interface{ Files(Setting) []string }
 // ErrNotSettable is returned for a setting that users must not request by name.
 var ErrNotSettable = &ui.Sentinel{Text: "fettle does not set this", Exits: ui.Refused}
 
-// RequestChecker is a kind that could reach more of a machine than its plug-in does. CheckRequest
-// returns an error for a resolved setting and value that users and external plans must not
-// request by name. The error wraps ErrNotSettable and describes what is allowed. profileDirs are
-// the profile directories. Undo and recovery do not check: fettle wrote the journal.
+// RequestChecker is a kind that could change more of a machine than its plug-in does. CheckRequest
+// returns an error for a resolved setting and value that users and external plans must not request
+// by name. The error wraps ErrNotSettable and lists the allowed settings and values. profileDirs
+// are the profile directories. Undo and recovery do not check: fettle wrote the journal.
 type RequestChecker interface {
 	CheckRequest(s Setting, want Value, profileDirs []string) error
 }

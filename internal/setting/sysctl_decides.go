@@ -20,7 +20,8 @@ var aliases = map[string]alias{
 	"net.mptcp.path_manager":       {"net.mptcp.pm_type", map[string]string{"kernel": "0", "userspace": "1"}},
 }
 
-// alias holds the other name, and its names for the values; nil if the values are the same.
+// alias holds a setting's other name. values maps the setting's values to those of the other name;
+// nil if they are equal.
 type alias struct {
 	other  string
 	values map[string]string

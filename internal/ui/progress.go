@@ -10,8 +10,8 @@ import (
 
 // Progress is how far long work is.
 type Progress struct {
-	Text string // what is being done, and how much of it is done
-	// Done is what is done of All, in any unit; All is 0 if it is unknown.
+	Text string // the current step and its progress
+	// Done of All is complete, in any unit; All is 0 if it is unknown.
 	Done, All float64
 	Takes     time.Duration // all of the work; used until something is done; 0 if unknown
 	Until     time.Time     // when the work ends at the latest; zero if it has no limit
@@ -119,7 +119,7 @@ func (t *tracker) see(p Progress) {
 	t.now = p
 }
 
-// line says how much is done and the time left, if the rest takes as long as what is done took.
+// line returns the share done and the estimated time left, assuming a constant rate.
 func (t *tracker) line() string {
 	left := t.left - time.Since(t.changed)
 	switch {

@@ -135,8 +135,8 @@ func (s *Screen) talk(line string) {
 	})
 }
 
-// hasCommand reports whether a message has a command to copy: behind a label, with a comment, or
-// a call with quotation marks that is the whole message.
+// hasCommand reports whether a message has a command to copy: after a label, with a comment, or a
+// call with quotation marks that is the whole message.
 func hasCommand(line, program string) bool {
 	if call := program + ": " + program + " "; strings.HasPrefix(line, call) && strings.HasSuffix(line, "'") {
 		return true

@@ -7,7 +7,7 @@ import (
 )
 
 // Digits formats a number for people: three significant digits, integers in full with commas,
-// and no exponent: "0.0123", "31.4", "12,345". It returns "-" for what is not a number.
+// and no exponent: "0.0123", "31.4", "12,345". It returns "-" for NaN.
 func Digits(v float64) string {
 	abs := math.Abs(v)
 	if abs >= 100 || abs < 1e-12 || v == math.Trunc(v) || math.IsNaN(v) {

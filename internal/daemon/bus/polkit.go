@@ -60,7 +60,7 @@ func (a *authority) allows(ctx context.Context, log *slog.Logger, sender, action
 	return uid == 0
 }
 
-// caller returns a context with the process behind the unique bus name sender. Transactions then
+// caller returns a context with the process that owns the unique bus name sender. Transactions then
 // record that process as their caller.
 func (a *authority) caller(ctx context.Context, sender string) context.Context {
 	conn := a.conn.Load()

@@ -186,8 +186,8 @@ func (j *Journal) append(point string, r record) error {
 	return nil
 }
 
-// add appends a record that adds to what can be undone. First it reserves space for the record,
-// for the records expected after it (more, in bytes), and for the undo of all live entries.
+// add appends a record that undo will need. First it reserves space for the record, for the records
+// expected after it (more, in bytes), and for the undo of all live entries.
 func (j *Journal) add(point string, r record, more int64) error {
 	r.Seq = j.State.Generation
 	line, err := r.encode()

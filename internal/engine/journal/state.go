@@ -158,10 +158,10 @@ func (s *State) fold(r record, bootID string) error {
 	case r.Stage != nil:
 		t := s.Tx(r.Stage.ID)
 		if t == nil {
-			return fmt.Errorf("old values of transaction %d, which has no begin record", r.Stage.ID)
+			return fmt.Errorf("transaction %d has old values but no begin record", r.Stage.ID)
 		}
 		if t.Kind == Undo {
-			return fmt.Errorf("old values of transaction %d, which is an undo and has none", t.ID)
+			return fmt.Errorf("transaction %d is an undo, but has a record of old values", t.ID)
 		}
 		for _, b := range r.Stage.Entries {
 			e := &Entry{Tx: t, Before: b, Orig: b.Before, State: Live}
@@ -176,7 +176,7 @@ func (s *State) fold(r record, bootID string) error {
 	case r.Confirm != nil:
 		t := s.Tx(r.Confirm.ID)
 		if t == nil {
-			return fmt.Errorf("confirmation of transaction %d, which has no begin record", r.Confirm.ID)
+			return fmt.Errorf("transaction %d is confirmed, but has no begin record", r.Confirm.ID)
 		}
 		t.Confirmed, t.ConfirmedBy = true, r.Confirm
 	}
@@ -191,7 +191,7 @@ func (s *State) foldBegin(b Begin) error {
 	for _, ref := range b.Restore {
 		e := s.entry(ref)
 		if e == nil {
-			return fmt.Errorf("transaction %d undoes entry %d of %d, which does not exist", b.ID, ref.N, ref.Tx)
+			return fmt.Errorf("transaction %d undoes entry %d of transaction %d, but there is no such entry", b.ID, ref.N, ref.Tx)
 		}
 		e.Undoing = true
 	}
@@ -203,12 +203,12 @@ func (s *State) foldBegin(b Begin) error {
 func (s *State) foldCommit(c *Commit) error {
 	t := s.Tx(c.ID)
 	if t == nil {
-		return fmt.Errorf("end of transaction %d, which has no begin record", c.ID)
+		return fmt.Errorf("transaction %d has an end, but no begin record", c.ID)
 	}
 	t.Commit = c
 	for _, o := range c.Outcomes {
 		if o.N < 1 || o.N > len(t.Entries) {
-			return fmt.Errorf("outcome of entry %d of transaction %d, which does not exist", o.N, c.ID)
+			return fmt.Errorf("outcome recorded for entry %d of transaction %d, but there is no such entry", o.N, c.ID)
 		}
 		e := t.Entries[o.N-1]
 		after := o.After
@@ -223,7 +223,7 @@ func (s *State) foldCommit(c *Commit) error {
 	for _, u := range c.Undone {
 		e := s.entry(u.Ref)
 		if e == nil {
-			return fmt.Errorf("transaction %d has undone entry %d of %d, which does not exist", c.ID, u.N, u.Tx)
+			return fmt.Errorf("transaction %d has undone entry %d of transaction %d, but there is no such entry", c.ID, u.N, u.Tx)
 		}
 		if !u.State.known() {
 			return fmt.Errorf("transaction %d left entry %d of %d %q: %w", c.ID, u.N, u.Tx, u.State, errNewer)
@@ -236,7 +236,7 @@ func (s *State) foldCommit(c *Commit) error {
 	for _, u := range c.Standing {
 		e := s.entry(u.Ref)
 		if e == nil {
-			return fmt.Errorf("transaction %d kept entry %d of %d, which does not exist", c.ID, u.N, u.Tx)
+			return fmt.Errorf("transaction %d kept entry %d of transaction %d, but there is no such entry", c.ID, u.N, u.Tx)
 		}
 		after := u.After
 		e.After, e.Undoing = &after, false

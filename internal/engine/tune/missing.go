@@ -48,7 +48,7 @@ func (m *Machine) Missing(ctx context.Context, s setting.Setting) error {
 	return ui.Hinted(ui.Failed, errors.New(h.Name+" has no "+name+near), hint)
 }
 
-// asOption returns a hint that name is a plug-in's option, with the setting behind it on this
+// asOption returns a hint that name is a plug-in's option, with the setting that it changes on this
 // machine. It returns "" if no plug-in has such an option.
 func (m *Machine) asOption(ctx context.Context, name string) string {
 	for i := range m.Plugins {

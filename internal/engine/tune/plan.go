@@ -34,8 +34,8 @@ type Plan struct {
 	Sources  []profile.Source `json:"sources,omitempty"`
 	Steps    []Step           `json:"steps"`
 	Problems []Problem        `json:"problems,omitempty"`
-	// Skipped lists the sections that are disabled or do not apply to this machine, and of fettle
-	// irq advise the devices that are left as they are.
+	// Skipped lists the sections that are disabled or do not apply to this machine. For fettle irq
+	// advise it lists the devices that keep their settings.
 	Skipped []Skipped `json:"skipped,omitempty"`
 
 	undecided []error        // reasons why it is unknown whether some sections apply

@@ -14,8 +14,8 @@ type sideEffect struct {
 	top *journal.Entry
 	// ours is true if the setting has the value left by fettle.
 	ours bool
-	// held is true if a transaction or another program set the value: it is restored to want. A
-	// value that was itself a side effect stays as the kernel sets it.
+	// held is true if a transaction or another program set the value. The undo restores such a
+	// value to want, while it leaves a value that was itself a side effect to the kernel.
 	held bool
 	want setting.Value
 	// pending is the value that the setting gets once the later transactions are undone too; they

@@ -22,7 +22,7 @@ func (w *Why) summarize() (h ui.Headline) {
 	if last, certain := override.Winner(w.Claims); certain {
 		parts = append(parts, fmt.Sprintf("set by %s, %s (%s)", h.Count("lines", len(w.Claims), "line"), last.Place(), w.who(last)))
 		if len(w.Claims) > 1 {
-			parts[0] = fmt.Sprintf("set by %s, the last one is %s (%s)", h.Count("lines", len(w.Claims), "line"), last.Place(), w.who(last))
+			parts[0] = fmt.Sprintf("set by %s; the last one wins: %s (%s)", h.Count("lines", len(w.Claims), "line"), last.Place(), w.who(last))
 		}
 	}
 	if n := len(w.Changes); n > 0 {

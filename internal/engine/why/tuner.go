@@ -212,7 +212,7 @@ func whyTuners(m *tune.Machine, id setting.Setting, all []override.Tuner, tuned 
 	files := m.Kinds.KernelFiles(id)
 	var out []Tuner
 	for _, t := range all {
-		w := Tuner{Tuner: t, Effect: tunerNo, Why: "its files do not name this setting, and it sets only other things (" + t.Sets + ")"}
+		w := Tuner{Tuner: t, Effect: tunerNo, Why: "its files do not name this setting, and it sets only other settings (" + t.Sets + ")"}
 		if t.Profile == "" {
 			w.Why = "it sets only " + t.Sets
 		}

@@ -63,8 +63,8 @@ type Change struct {
 	Before setting.Value    `json:"before"`
 	Wanted setting.Value    `json:"wanted"`
 	From   string           `json:"from"`
-	// CoupledTo is the setting whose write may also change this one; the transaction only recorded
-	// this one's value.
+	// CoupledTo is the written setting that may also have changed this one. The transaction
+	// recorded this setting's value but did not write it.
 	CoupledTo *setting.Setting `json:"coupled_to,omitempty"`
 	// Releases is true if the value was restored because the new selection no longer sets it.
 	Releases bool `json:"releases,omitempty"`

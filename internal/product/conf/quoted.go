@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Quoted is a value as it is written in a file and as the product reads it.
+// Quoted holds a value both as written in a file and as the product reads it.
 type Quoted struct {
 	File         string
 	Line, Column int // of the first byte of Raw, from 1

@@ -139,7 +139,7 @@ func (in *dynflowInstance) read(h *host.Host) {
 	in.queues = queues(string(text))
 }
 
-// merges returns the line number of a "<<" in the file, which Ruby follows, or 0.
+// merges returns the line number of a YAML merge key ("<<") in the file, which Ruby applies, or 0.
 func merges(text string) int {
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {

@@ -62,7 +62,7 @@ var inputs = []input{
 		}
 		return fact.Answer{Value: "", At: i.Main}
 	}},
-	{Name: "listen_backlog", Type: fact.Number, Doc: "longest queue of connections to accept that a frontend requests", From: product.FromFiles, Answer: listenBacklog},
+	{Name: "listen_backlog", Type: fact.Number, Doc: "longest listen queue that a frontend requests", From: product.FromFiles, Answer: listenBacklog},
 	{Name: "missing_timeouts", Type: fact.List, Doc: "proxies without a timeout for a client or a server", From: product.FromFiles, Answer: missingTimeouts},
 	{Name: "frontends_beyond_maxconn", Type: fact.List, Doc: "frontends that allow more connections than the process", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		process, why := maxconn(i)

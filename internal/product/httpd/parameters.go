@@ -14,11 +14,11 @@ import (
 // parameters are the server-wide options that rules use (httpd 2.4, mpm_common, event, worker,
 // prefork, core). Defaults that depend on the multi-processing module are inputs instead.
 var parameters = product.Parameters{
-	product.Count("ServerLimit", "", "upper limit of processes, for as long as it runs; 16, of prefork 256"),
-	product.Count("ThreadLimit", "64", "upper limit of ThreadsPerChild, for as long as it runs"),
+	product.Count("ServerLimit", "", "maximum number of processes; a change needs a restart (default 16, prefork 256)"),
+	product.Count("ThreadLimit", "64", "maximum of ThreadsPerChild; a change needs a restart"),
 	product.Count("ThreadsPerChild", "25", "threads of one process"),
-	product.Count("MaxRequestWorkers", "", "requests at a time; 400, of prefork 256, and at most ServerLimit x ThreadsPerChild"),
-	product.Count("StartServers", "", "processes at the start; 3, of prefork 5"),
+	product.Count("MaxRequestWorkers", "", "concurrent requests, at most ServerLimit x ThreadsPerChild (default 400, prefork 256)"),
+	product.Count("StartServers", "", "processes at the start (default 3, prefork 5)"),
 	product.Count("MinSpareThreads", "", "idle threads below which a process is started"),
 	product.Count("MaxSpareThreads", "", "idle threads above which a process is ended"),
 	product.Count("MinSpareServers", "5", "idle processes of prefork below which one is started"),

@@ -13,9 +13,9 @@ import (
 // parameters are the options that rules use, with the defaults of mosquitto 1.6 to 2.0
 // (mosquitto.conf(5)). max_connections is the default listener's.
 var parameters = product.Parameters{
-	product.Count("max_queued_messages", "1000", "messages that are kept for one client beyond those in flight; 0 means unlimited"),
+	product.Count("max_queued_messages", "1000", "messages queued for one client in addition to those in flight; 0 means unlimited"),
 	size("max_queued_bytes", "0", "bytes that are kept for one client beyond those in flight; 0 means unlimited"),
-	product.Count("max_inflight_messages", "20", "messages of quality 1 and 2 that are on their way to one client; 0 means unlimited"),
+	product.Count("max_inflight_messages", "20", "unacknowledged messages of QoS 1 and 2 per client; 0 means unlimited"),
 	size("max_inflight_bytes", "0", "bytes that are on their way to one client; 0 means unlimited"),
 	size("max_packet_size", "0", "largest packet that a client may send; 0 means unlimited"),
 	size("memory_limit", "0", "memory use above which messages are refused; 0 means unlimited"),

@@ -45,7 +45,7 @@ var inputs = []product.Input[settings, struct{}]{
 		return i.OpenFilesLimit()
 	}},
 	{Name: "files_open", Type: fact.Number, Doc: "open files and connections of the busiest worker", Answer: (*installed).FilesOpen},
-	{Name: "listen_backlog", Type: fact.Number, Doc: "longest queue of connections to accept that a socket requests", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
+	{Name: "listen_backlog", Type: fact.Number, Doc: "longest listen queue that a socket requests", From: product.FromFiles, Answer: func(i *installed) fact.Answer {
 		if n, at := i.Files.backlog(); n > 0 {
 			return fact.Answer{Value: n, At: at}
 		}

@@ -14,8 +14,8 @@ import (
 // (nginx.org, core and http core modules). keepalive_requests was 100 before 1.19.10.
 var parameters = product.Parameters{
 	{Name: "worker_processes", Type: fact.Text, Read: readWorkers, Default: "1", Doc: "processes that serve; auto is one for each CPU"},
-	product.Count("worker_rlimit_nofile", "", "files that a worker may open; what it was started with when unset"),
-	product.Count("worker_connections", "512", "connections of one worker, those to back ends included"),
+	product.Count("worker_rlimit_nofile", "", "files that a worker may open (default the limit with which nginx was started)"),
+	product.Count("worker_connections", "512", "connections of one worker, including those to back ends"),
 	truth("multi_accept", "off", "whether a worker accepts all new connections at once"),
 	duration("keepalive_timeout", "75s", "wait for the next request on a connection; 0 means no wait"),
 	product.Count("keepalive_requests", "1000", "requests on one connection"),

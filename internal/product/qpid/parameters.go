@@ -14,7 +14,7 @@ import (
 // src/qpid/linearstore/MessageStoreImpl.cpp).
 var parameters = product.Parameters{
 	product.Count("max-connections", "500", "maximum connections, enforced by the access control plug-in; 0 means unlimited"),
-	product.Count("connection-backlog", "10", "queue of connections to accept"),
+	product.Count("connection-backlog", "10", "length of the listen queue"),
 	product.Count("worker-threads", "", "threads; default one more than CPUs"),
 	{Name: "mgmt-pub-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "10", Doc: "interval at which management objects are published, and those of deleted objects purged"},
 	{Name: "queue-purge-interval", Type: fact.Number, Unit: "s", Read: readSeconds, Default: "600", Doc: "interval at which expired messages are purged"},

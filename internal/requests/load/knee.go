@@ -39,7 +39,7 @@ const (
 	Found          Answer = "found"
 	FailsAtLowest  Answer = "fails-at-lowest"
 	HoldsAtHighest Answer = "holds-at-highest"
-	GeneratorFirst Answer = "generator-first" // the server is unknown above Rate
+	GeneratorFirst Answer = "generator-first" // the generator is at its limit at Rate; the server's limit is unknown
 	NotMonotone    Answer = "not-monotone"    // a rate above a failed one holds, or a rate that held fails later
 )
 

@@ -82,7 +82,7 @@ func (f *Follower) leavePacked(set *source.Set, formats []*logformat.Format) ([]
 	return formats, nil
 }
 
-// Poll reads what was appended since the last call.
+// Poll reads the lines appended since the last call.
 func (f *Follower) Poll(ctx context.Context) error {
 	found, err := source.Find(f.host, f.paths)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -79,12 +79,12 @@ func height(s *ui.Screen, text []byte) (n int) {
 	return n
 }
 
-// leftLines is the number of lines that report what is not shown.
+// leftLines is the number of lines that report the omitted rows.
 const leftLines = 3
 
 // Fold returns the number of shown rows of each table, at least one, so that all tables fit
-// into the given number of lines. A table needs two more lines, and three lines report what is
-// not shown. The first table gets the most rows.
+// into the given number of lines. A table needs two more lines, and three lines report the omitted
+// rows. The first table gets the most rows.
 func Fold(rows []int, lines int) []int {
 	all := 0
 	for _, n := range rows {

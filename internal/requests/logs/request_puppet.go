@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Puppet is what a URL means to Puppet Server. It is empty for other URLs.
+// Puppet describes a URL of Puppet Server. It is empty for other URLs.
 type Puppet struct {
 	Environment []byte
 	Indirector  []byte
@@ -28,7 +28,7 @@ func indirector(name []byte) bool {
 	return false
 }
 
-// Puppet returns what the URL means to Puppet Server. The result is cached.
+// Puppet returns the description of a Puppet Server URL. The result is cached.
 func (r *Request) Puppet() *Puppet {
 	if !r.split {
 		r.split = true
@@ -92,8 +92,8 @@ func slash(text []byte) int {
 	return -1
 }
 
-// Certname returns the node in a request's URL, or nil. It also works behind a proxy, when
-// every line has the proxy's address.
+// Certname returns the node in a request's URL, or nil. Unlike the address in the line, it also
+// identifies nodes that connect through a proxy.
 func (p *Puppet) Certname() []byte {
 	switch string(p.Indirector) {
 	case "catalog", "report", "node", "facts", "certificate", "certificate_request":

@@ -248,7 +248,7 @@ func (m *mover) area(ctx context.Context, a *area) error {
 	return nil
 }
 
-// next returns the node to which a page on node n has to move, if it is one of those that leave.
+// next returns the node to which a page on node n must move; ok is false if the page stays.
 func (m *mover) next(n int, size int64) (to int, ok bool) {
 	if m.left[n] < size {
 		return 0, false

@@ -34,7 +34,7 @@ const ownTimer = "253"
 // report them.
 const notes = "/run/fettle/standby"
 
-// DiskSetting returns the setting of an ATA disk; what is apm or spindown.
+// DiskSetting returns a setting of an ATA disk; the argument what is "apm" or "spindown".
 func DiskSetting(device, what string) setting.Setting {
 	return setting.Setting{Kind: DiskKindName, Name: device + "/" + what}
 }

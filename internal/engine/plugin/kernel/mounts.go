@@ -62,8 +62,8 @@ func barriersOff(value string) (off, force bool, err error) {
 	return off, false, nil
 }
 
-// noDevice refuses the request of a unit that has no file system left: silence would look like
-// consent.
+// noDevice returns a refusal for a unit without a file system, so that the user does not assume
+// that barriers are off.
 func noDevice(r *plugin.Request) []plugin.Item {
 	o, given := r.Option("disable_barriers")
 	if !given || len(o.Deferred) > 0 {

@@ -58,9 +58,9 @@ type diskSection struct {
 	options []entry
 }
 
-// diskSections returns the disk sections such that no device is in two of them, because a device
-// gets only one section's options. Each pattern has the options of all patterns that cover it;
-// patterns with equal options are joined.
+// diskSections returns disk sections without overlap: each device is in at most one, because a
+// device gets only one section's options. Each pattern has the options of all patterns that cover
+// it; patterns with equal options are joined.
 func (b *builder) diskSections() []diskSection {
 	var patterns []string
 	for _, d := range b.disks {

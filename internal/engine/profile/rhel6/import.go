@@ -217,7 +217,7 @@ func (im *importer) refuse(file string, line int, text, id, format string, args 
 	im.warnings = append(im.warnings, Warning{File: file, Line: line, Text: oneLine(text), Why: fmt.Sprintf(format, args...), Refused: id})
 }
 
-// origin is the old line behind a new one.
+// origin is the old line from which a new line was made.
 type origin struct {
 	file string
 	line int

@@ -35,7 +35,7 @@ func NewAlarm() (*Alarm, error) {
 	return a, nil
 }
 
-// near is the shortest wait for which sleeping pays; shorter waits are busy.
+// near is the shortest wait for which sleeping pays; shorter waits spin.
 const near = 10 * time.Microsecond
 
 // Until waits until t. It returns false if the alarm is closed.

@@ -81,8 +81,8 @@ type engine struct {
 	finished bool      // no start is left
 	wait     sync.WaitGroup
 
-	// next and behind belong to the leader. behind reports whether starts are late because no
-	// connection was free; it stays set until a start is on time.
+	// next and behind belong to the leader. behind is set if starts are late because no connection
+	// was free; it stays set until a start is on time.
 	next   int64
 	behind bool
 }

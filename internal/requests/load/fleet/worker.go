@@ -15,7 +15,7 @@ import (
 type Worker interface {
 	// Prepare connects to the servers of a job.
 	Prepare(ctx context.Context, job []byte) (*Ready, error)
-	// Run generates a share. When ctx ends, it returns what was counted so far.
+	// Run generates a share. When ctx ends, it returns the counts so far.
 	Run(ctx context.Context, s Share, now func(Now)) (*Part, error)
 }
 

@@ -113,7 +113,7 @@ type update struct {
 // outputBytes is the size of the output in each report except the last.
 const outputBytes = 1000
 
-// output is roughly what a package manager prints in five seconds.
+// output is about as much as a package manager prints in five seconds.
 var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", outputBytes)[:outputBytes]
 
 // reportOf encodes a report: with output, or with end, the exit code.

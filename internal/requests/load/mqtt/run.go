@@ -138,8 +138,8 @@ func secured(c *tls.Config, name string) *tls.Config {
 func (r *Prepared) proxyID() string { return fmt.Sprintf("fettle-proxy-%d", r.ids.Add(1)) }
 
 // Run connects the hosts and runs a round of jobs for each of the settings. When ctx ends, it
-// returns what was measured so far. It calls progress, if not nil, each second, with the time of the
-// plan that is done, and all of it.
+// returns the measurements so far. It calls progress, if not nil, each second with the elapsed and
+// the total time of the plan.
 func (r *Prepared) Run(ctx context.Context, progress func(text string, done, all time.Duration)) (*Result, error) {
 	clock, err := engine.NewAlarm()
 	if err != nil {
