@@ -35,7 +35,7 @@ type InForce struct {
 	Boot string
 }
 
-// Action is what the agent does after a decision.
+// Action is the agent's action after a decision.
 type Action string
 
 // Actions of the agent.

@@ -107,7 +107,7 @@ func (a *agent) mark(ctx context.Context) error {
 	return nil
 }
 
-// look checks the node and its object once, and carries out what is due.
+// look checks the node and its object once, and carries out due actions.
 func (a *agent) look(ctx context.Context) error {
 	left := a.recover(ctx)
 	unmarked := a.mark(ctx)

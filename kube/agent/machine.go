@@ -176,8 +176,8 @@ func (m *agentMachine) overridden(ctx context.Context, s setting.Setting) (tune.
 	return tune.Override{Setting: c.Setting, Value: c.Value, File: c.File, Line: c.Line, Text: c.Text}, true
 }
 
-// plansFor reports whether a profile sets what a partial tuner manages. It returns false for a
-// profile that cannot be planned, which fails elsewhere.
+// plansFor reports whether a profile sets a value that a partial tuner manages. It returns false
+// for a profile that cannot be planned; planning it later reports the error.
 func (m *agentMachine) plansFor(ctx context.Context, t override.Tuner, name string) bool {
 	p, err := m.load(ctx, name)
 	if err != nil {

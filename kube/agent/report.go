@@ -132,7 +132,7 @@ func same(c tune.Checked) bool {
 	return strings.TrimSpace(c.Now.Text) == strings.TrimSpace(c.Want.Text)
 }
 
-// Limits of what the agent writes to the API server.
+// Limits of the texts that the agent writes to the API server.
 const (
 	maxMessage = 1000     // bytes of a condition's message
 	maxListed  = 5        // values in a message

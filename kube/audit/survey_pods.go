@@ -32,7 +32,7 @@ type pod struct {
 	Status struct{ Phase string }
 }
 
-// pods holds what the survey keeps of all pods.
+// pods holds the figures that the survey keeps of all pods.
 type pods struct {
 	users    map[string][]User // pods by claim, NAMESPACE/NAME
 	replicas map[string]int    // number of running pods by owner UID

@@ -129,7 +129,7 @@ func (o *kubeOptions) complete(c *rest.Config) error {
 // errNoKubeconfig means that no cluster is configured. Some verbs then work without a cluster.
 var errNoKubeconfig = errors.New("no kubeconfig found, and this is not a pod")
 
-// unusable explains why a kubeconfig is unusable: the file, and what it lacks.
+// unusable explains why a kubeconfig is unusable, with the file and the missing entry.
 func (o *kubeOptions) unusable(err error) error {
 	const view = "kubectl config view shows the configuration in use"
 	files := o.files()
@@ -192,7 +192,7 @@ func (o *kubeOptions) files() []string {
 	})
 }
 
-// lacks returns what a kubeconfig lacks to select a cluster, or "".
+// lacks returns the entry that a kubeconfig lacks to select a cluster, or "".
 func (o *kubeOptions) lacks(c *clientcmdapi.Config) string {
 	context, cluster, user := cmp.Or(o.over.CurrentContext, c.CurrentContext), o.over.Context.Cluster, o.over.Context.AuthInfo
 	switch {

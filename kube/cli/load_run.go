@@ -56,7 +56,7 @@ apply. Those given with this command are added.`,
 	return c
 }
 
-// driven is a running load with what the verb measures and shows.
+// driven is a running load with the measurements and progress that the verb shows.
 type driven struct {
 	id     string
 	facts  load.Facts

@@ -252,8 +252,8 @@ func (a *app) loadUndo(ctx context.Context, o *loadOptions, args []string) error
 	return a.show(doc, err, func() { a.printUndo(&doc, out.Unseen) })
 }
 
-// printUndo prints what was removed and what remains; unseen is why remaining objects of the run
-// are unknown.
+// printUndo prints the removed and the remaining objects. unseen is why the remaining objects of
+// the run are unknown.
 func (a *app) printUndo(doc *LoadUndo, unseen string) {
 	ui.PrintHeadline(a.screen, &doc.Headline)
 	if doc.Delete != "" {

@@ -67,7 +67,7 @@ unchanged.`,
 	o.flags(f)
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	f.BoolVar(&o.force, "force", false, "also evict pods without a controller")
-	f.BoolVar(&o.afresh, "restart", false, "restart an unfinished roll, with all current machines")
+	f.BoolVar(&o.afresh, "restart", false, "start an unfinished --roll again, with all current machines")
 	return c
 }
 
@@ -132,7 +132,7 @@ func (a *app) scaleExecute(ctx context.Context, sets []string, o scaleOptions) e
 	return err
 }
 
-// headline states what was carried out, or that nothing had to be.
+// headline states the actions carried out, or that none was necessary.
 func (doc *ScaleRun) headline() {
 	h := &doc.Headline
 	if doc.State == "nothing" {

@@ -120,7 +120,7 @@ func (n *Node) Pods(ctx context.Context) ([]core.Pod, error) {
 	}), nil
 }
 
-// Sorted groups a node's pods by what a drain does with them.
+// Sorted groups a node's pods by their treatment in a drain.
 type Sorted struct {
 	// Move are the pods to evict. Stay are DaemonSet pods and static pods.
 	Move, Stay []core.Pod
@@ -128,7 +128,7 @@ type Sorted struct {
 	Lost []core.Pod
 }
 
-// Sort groups pods by what a drain does with them.
+// Sort groups pods by their treatment in a drain.
 func Sort(pods []core.Pod) Sorted {
 	var s Sorted
 	for _, p := range pods {

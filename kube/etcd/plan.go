@@ -47,7 +47,7 @@ type Step struct {
 	Worth bool `json:"above_limits"`
 }
 
-// Plan lists what a defragmentation would do.
+// Plan lists the steps of a defragmentation.
 type Plan struct {
 	Limits Limits `json:"limits"`
 	// CompactTo is the revision before which history is removed first; 0 means no compaction.

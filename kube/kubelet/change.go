@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Class is what a node must do for a change of settings. A change has the highest class of its
-// settings.
+// Class is the action that a change of settings requires on a node, such as a restart. A change has
+// the highest class of its settings.
 type Class int
 
 // Classes of a change.
@@ -36,7 +36,7 @@ func (c Class) String() string { return classNames[c] }
 // MarshalText returns the class's name.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Change is what a kubelet needs to run with other settings.
+// Change describes how a kubelet gets other settings.
 type Change struct {
 	Class Class `json:"class"`
 	// Settings are the sorted names of the changed settings.

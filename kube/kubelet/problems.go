@@ -82,7 +82,7 @@ func RefusedBy(want Fields, kubelets map[string][]string) error {
 	return errors.Join(problems...)
 }
 
-// anywhere returns what a release rejects in requested settings on every node. For settings that
+// anywhere returns the requested settings that a release rejects on every node. For settings that
 // are not requested, it assumes the most favorable values: feature gates are on, CPUs are reserved,
 // and memory is reserved as policy Static requires.
 func anywhere(want Fields, r admission.Release) []string {
@@ -115,8 +115,8 @@ func nodeNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// notStarting returns what the kubelet's release rejects in the effective configuration, without
-// what the running one contains too.
+// notStarting returns the problems for which the kubelet's release rejects the effective
+// configuration, except those that the running configuration has too.
 func notStarting(effective, now Fields, k kuberelease.Kubelet) []string {
 	has := kuberelease.Judge(now, k).Refused
 	var out []string

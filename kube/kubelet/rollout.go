@@ -52,10 +52,10 @@ const (
 // Node is a node of the pool.
 type Node struct {
 	Name string
-	// Has identifies the node's present settings.
+	// Has is the digest of the node's present settings.
 	Has   string
 	Phase Phase
-	// Tried identifies the settings to which Phase applies.
+	// Tried is the digest of the settings to which Phase applies.
 	Tried string
 	// Why is the reason for Phase, as text.
 	Why string

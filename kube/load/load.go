@@ -64,7 +64,7 @@ type Result struct {
 	*loadrun.DriveOutcome
 	// Servers are the API server's metrics of the run; nil if unreadable.
 	Servers *loadrun.Servers
-	// Blind is what could not be observed and why, or "".
+	// Blind describes the data that could not be observed, with the reason, or is "".
 	Blind string
 }
 

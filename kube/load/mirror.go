@@ -51,7 +51,7 @@ type Left struct {
 // Pause is the default image of mirrored containers, which does nothing but wait.
 const Pause = "registry.k8s.io/pause:3.10"
 
-// MirrorOptions select what is mirrored and how.
+// MirrorOptions select the mirrored objects and how they are mirrored.
 type MirrorOptions struct {
 	// Namespaces are the namespaces to mirror; nil means all except system namespaces.
 	Namespaces []string

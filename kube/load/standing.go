@@ -90,7 +90,7 @@ func Doubtful(k run.StoreKept) bool {
 	return s.Reserved < s.Header.Objects
 }
 
-// Standing is what a cluster contains of a run beyond its journal's records.
+// Standing holds the objects of a run that a cluster contains beyond the journal's records.
 type Standing struct {
 	// Unknown are the objects that the journal lacks, or all objects of the run if the load is
 	// damaged; nil if there are none.

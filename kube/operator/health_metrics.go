@@ -110,7 +110,7 @@ func (t *healthTally) gone(machines []machine.Machine) {
 	t.begun = left
 }
 
-// started records that a machine was deleted.
+// started counts a replacement that began with the deletion of a machine.
 func (t *healthTally) started(m *machine.Machine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

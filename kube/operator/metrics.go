@@ -35,7 +35,7 @@ var Metrics = []cluster.Metric{
 // nodes is two.
 var decisionBounds = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60}
 
-// tally is what the metrics report, collected on each scrape.
+// tally holds the values of the metrics, collected on each scrape.
 type tally struct {
 	cluster.Described
 	// profiles lists the Profile objects.
@@ -221,7 +221,7 @@ func (c Cluster) phases(g *group) map[string]int {
 	return out
 }
 
-// kubeletTally is what the metrics report, collected on each scrape: the last decision in the
+// kubeletTally holds the values of the metrics, collected on each scrape: the last decision in the
 // status of the pools, and the failures since the process began.
 type kubeletTally struct {
 	cluster.Described

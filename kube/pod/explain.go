@@ -81,7 +81,7 @@ type writer struct {
 	s       *ui.Screen
 	d       *admission.Document
 	details bool
-	// folded counts what only --details shows.
+	// folded counts the parts that only --details shows.
 	folded []string
 }
 

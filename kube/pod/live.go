@@ -1,5 +1,5 @@
-// Package pod prints admission predictions, and verifies that a running pod has its promised CPUs.
-// Its subpackages read the input and predict; kubectl fettle pod uses them.
+// Package pod prints admission predictions, and verifies that a running pod runs on the CPUs
+// assigned to it. Its subpackages read the input and predict; kubectl fettle pod uses them.
 package pod
 
 import (

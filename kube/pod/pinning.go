@@ -70,7 +70,7 @@ const (
 	Unknown = "unknown"
 	// Note is neither good nor bad.
 	Note = "note"
-	// Warn deserves attention, but no promise is broken.
+	// Warn needs attention, but the container has its assigned CPUs.
 	Warn = "warn"
 )
 
@@ -218,7 +218,7 @@ func (j *judge) place(c *PinnedContainer, mine []*Process) {
 	}
 }
 
-// promised returns the CPUs that the container should run on, and whether they are exclusive.
+// promised returns the CPUs assigned to the container, and whether they are exclusive.
 func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSet, own bool) {
 	const what = "CPUs of its own"
 	wanted, why := j.f.Pod.OwnCPUs(c.Name)
@@ -247,7 +247,8 @@ func (j *judge) promised(c *PinnedContainer, doc *ContainerDoc) (cpus unit.CPUSe
 	return cpus, own
 }
 
-// threads checks that each of a container's threads may run on exactly its promised CPUs.
+// threads checks that each of a container's threads may run on exactly the container's assigned
+// CPUs.
 func (j *judge) threads(c *PinnedContainer, mine []*Process, promised unit.CPUSet) {
 	const what = "CPUs of its processes"
 	threads, narrow := 0, 0

@@ -136,7 +136,7 @@ func (j *judge) left() {
 // Schema is the schema of the document.
 const Schema = "fettle/pod-verify/v1"
 
-// Document is the result, as it is printed as JSON.
+// Document is the result as printed in JSON.
 type Document struct {
 	Schema    string `json:"schema"`
 	Namespace string `json:"namespace"`
@@ -165,7 +165,7 @@ type ContainerDoc struct {
 	ID      string `json:"id"`
 	Running bool   `json:"running"`
 	// Wanted is the requested number of exclusive CPUs. Exclusive reports whether the container has
-	// some. CPUs are the promised ones, as a list.
+	// some. CPUs is the list of assigned CPUs.
 	Wanted    int    `json:"wanted_cpus_count"`
 	Exclusive bool   `json:"exclusive"`
 	CPUs      string `json:"cpus"`
@@ -193,7 +193,7 @@ type CompanyDoc struct {
 	CPUs      string `json:"cpus"`
 }
 
-// LeftDoc is what another pod can still get on the node.
+// LeftDoc holds the resources that another pod can still get on the node.
 type LeftDoc struct {
 	Shared    string        `json:"shared_cpus"`
 	Reserved  string        `json:"reserved_cpus"`

@@ -256,8 +256,8 @@ func legible(s string) string {
 // readsElsewhere reports whether a line of [variables] reads a file outside the profile
 // directories. Such content would be visible to readers of Profile objects. It knows only the
 // default directories, not those of a node's configuration, and does not follow links. It expands
-// no references: TuneD only expands the profile's own directory, where a text from the cluster has
-// no other file.
+// no references, because TuneD expands only the reference to the profile's own directory, and a
+// profile from the cluster has no other file there.
 func readsElsewhere(l profile.Line) bool {
 	if l.Name != "include" {
 		return false

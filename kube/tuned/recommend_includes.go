@@ -65,9 +65,9 @@ func certain(value string) (names []string) {
 	return names
 }
 
-// circle returns the cycle of profiles by which a profile includes itself, starting with the first
-// by name; nil if there is none. Including one's own name means the profile below it, which is not
-// a cycle; nor is a cycle through a built-in profile's name.
+// circle returns the cycle of includes that contains a profile, starting with the first by name;
+// nil if there is none. A profile that includes its own name means the profile of that name in the
+// next directory, which is not a cycle; nor is a cycle through a built-in profile's name.
 func (p *catalogue) circle(name string) []string {
 	seen := map[string]bool{}
 	var follow func(path []string) []string

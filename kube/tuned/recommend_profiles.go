@@ -204,7 +204,7 @@ func builtinIncludes(all fs.FS) map[string][]include {
 	return out
 }
 
-// need is what a node needs for its profile.
+// need lists the requirements of a node's profile.
 type need struct {
 	// names are the needed profiles of the objects, sorted.
 	names []string
@@ -237,8 +237,8 @@ func (n *need) miss(i include, by string) {
 	n.missing = append(n.missing, missing{name: i.name, by: by, choice: i.choice})
 }
 
-// needs follows a profile's includes. As in TuneD, including one's own name means the profile below
-// it.
+// needs follows a profile's includes. As in TuneD, a profile that includes its own name means the
+// profile of that name in the next directory.
 func (p *catalogue) needs(name string) need {
 	var n need
 	read := map[string]bool{}

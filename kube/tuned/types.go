@@ -34,7 +34,7 @@ const DefaultName = "default"
 // operator are accepted unmodified.
 const Namespace = "openshift-cluster-node-tuning-operator"
 
-// ManagementState selects what the operator does with the nodes.
+// ManagementState selects how the operator treats the nodes.
 type ManagementState string
 
 // Management states. "" means Managed, and Force means the same.

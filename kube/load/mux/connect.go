@@ -20,7 +20,7 @@ import (
 const keepAlive = 30 * time.Second
 
 // Connect returns a client of the API server in config, with connections for inFlight concurrent
-// requests. Behind a proxy or without TLS it uses client-go's transport.
+// requests. With a proxy or without TLS it uses client-go's transport.
 func Connect(config *rest.Config, inFlight int) (*cluster.Server, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

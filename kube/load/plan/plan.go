@@ -22,7 +22,8 @@ type Plan struct {
 	Run  string
 	Load *Load
 	Ops  []Op
-	// Missing are kinds that the server lacks, or that are unknown without a server.
+	// Missing lists the kinds that the server does not have, or that cannot be looked up without a
+	// server.
 	Missing []Missing
 	Kinds   []Kind // kinds of the objects
 	// Notes are warnings.

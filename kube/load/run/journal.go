@@ -32,8 +32,8 @@ const (
 // ErrBusy means that another process holds the run's lock.
 var ErrBusy = errors.New("another process is working on this run")
 
-// JournalDamaged is the error of a missing or unreadable journal: what the run created is then
-// unknown.
+// JournalDamaged is the error of a missing or unreadable journal: the objects that the run created
+// are then unknown.
 type JournalDamaged struct{ Err error }
 
 func (d *JournalDamaged) Error() string { return d.Err.Error() }
@@ -131,10 +131,10 @@ func (s *State) Count(was Was) int {
 	return n
 }
 
-// Journal is an append-only file that records what a run created, so that the run can be resumed
-// and undone after any crash. Before an object is requested, a line that covers its number is on
-// disk (Reserve). Only a few objects can therefore exist without their own line, and Undo looks
-// these up.
+// Journal is an append-only file that records the objects a run created. With it the run can be
+// resumed and undone after any crash. Before an object is requested, a line that covers its number
+// is on disk (Reserve). Only a few objects can therefore exist without their own line, and Undo
+// looks these up.
 type Journal struct {
 	file *os.File
 
@@ -318,7 +318,7 @@ func (j *Journal) Begin(p Phase) error {
 	return j.Sync()
 }
 
-// Close writes what is buffered, and releases the run.
+// Close writes buffered records, and releases the run.
 func (j *Journal) Close() error {
 	close(j.done)
 	<-j.ended

@@ -61,7 +61,7 @@ func (b *Brake) Check() error {
 	return b.trip
 }
 
-// Blind returns what could not be read and why, or "".
+// Blind describes the data that could not be read, with the reason, or returns "".
 func (b *Brake) Blind() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

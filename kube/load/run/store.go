@@ -35,7 +35,7 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "fettle", "load"), nil
 }
 
-// StoredRun is what a resume needs of a run, in addition to its journal.
+// StoredRun holds the data that a resume needs in addition to the run's journal.
 type StoredRun struct {
 	ID    string     `json:"-"`
 	Load  *plan.Load `json:"load"`

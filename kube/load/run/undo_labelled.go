@@ -16,8 +16,8 @@ import (
 	"fettle.dev/fettle/kube/load/plan"
 )
 
-// Labelled is what a cluster contains of a run's plan according to the run's label, without its
-// journal.
+// Labelled holds the objects of a run that a cluster contains according to the run's label, without
+// its journal.
 type Labelled struct {
 	plan *plan.Plan
 	mu   sync.Mutex

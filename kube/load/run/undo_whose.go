@@ -38,7 +38,7 @@ const (
 // are not known yet.
 type pending struct {
 	resource, namespace, name string
-	// It belongs if any of these keys is known, or all of its owners are.
+	// The object is not another client's if any of these keys is known, or all of its owners are.
 	any    []key
 	owners []owner
 	// gives are the keys that become known with it.
@@ -124,7 +124,7 @@ func claims(body []byte, name string) (all []string) {
 	return all
 }
 
-// blind records what is not visible in a namespace; "" means in all of them.
+// blind records a kind that cannot be listed in a namespace, or in any namespace if it is "".
 func (f *found) blind(namespace, what, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -252,7 +252,7 @@ func (r *Run) finish(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// tidy reverts what a killed run left: cordons and marks of machines that stay.
+// tidy reverts the changes that a killed run left: cordons and marks of machines that stay.
 func (r *Run) tidy(ctx context.Context) error {
 	in, err := r.Read(ctx, false)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Advice is a change after which, according to the prediction, the pod would be admitted.
 type Advice struct {
-	// Where is what to change: pod, node (what runs on it) or kubelet (its settings).
+	// Where names the place of the change: pod, node (the pods on it) or kubelet (its settings).
 	Where  string `json:"where"`
 	Change string `json:"change"`
 	// Then is the predicted result after the change.
@@ -57,7 +57,7 @@ func (p *Prediction) advise() {
 }
 
 // keepPageRules adds advice on huge page rules that do not decide the admission: the kubelet admits
-// a volume larger than what may be written to it.
+// a volume larger than the memory that may be written to it.
 func (p *Prediction) keepPageRules() {
 	for _, r := range p.HugePages {
 		if r.Result == "fail" && r.fix != "" {
@@ -93,7 +93,7 @@ func (p *Prediction) try(edits ...edit) bool {
 	return true
 }
 
-// summary describes in one line what the pod gets.
+// summary describes in one line the resources that the pod gets.
 func (p *Prediction) summary() string {
 	var parts []string
 	for _, c := range p.Outcomes[0].Containers {

@@ -168,8 +168,8 @@ func (n *Node) name() string {
 	return n.Name
 }
 
-// relabel returns edits for the labels that the pod's nodeSelector requires, and for a node
-// affinity that the node does not match even then.
+// relabel returns edits for the labels that the pod's nodeSelector requires. If the node with these
+// labels still does not match the pod's node affinity, another edit changes the affinity.
 func relabel(in *Input) []edit {
 	l, p := in.Place, &in.Pod.Placement
 	if l == nil || p.selected(&in.Node, l) {

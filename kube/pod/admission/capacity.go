@@ -21,8 +21,8 @@ func CapacityOf(allocatable Resources, pods []Pod) *Capacity {
 // Room is the remaining amount of a node's resource; the values are quantities.
 type Room struct{ Name, Allocatable, Requested, Left string }
 
-// Left returns what is left of each resource of the node that pods can request; CPU and memory come
-// first.
+// Left returns the free amount of each resource of the node that pods can request; CPU and memory
+// come first.
 func (c *Capacity) Left() []Room {
 	var out []Room
 	names := []string{CPU, Memory}
@@ -118,9 +118,9 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	return out
 }
 
-// unfiltered returns the amount that the kubelet still counts of an extended resource that the node
-// lacks: before initExtended, the init containers' requests. given is as in short; nil for the
-// scheduler.
+// unfiltered returns the requested amount that the kubelet counts although the node lacks the
+// extended resource: in releases before initExtended, the init containers' requests. given is as in
+// short; nil for the scheduler.
 func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	if given == nil || p.Release.orNewest() >= initExtended {
 		return 0

@@ -11,9 +11,9 @@ import (
 
 var (
 	// errLoop means that the kubelet would loop forever.
-	errLoop = errors.New("this kubelet version would loop forever distributing CPUs over NUMA nodes")
+	errLoop = errors.New("this kubelet version would loop forever while it distributes CPUs over NUMA nodes")
 	// errAccount means that the kubelet would get a wrong number of CPUs.
-	errAccount = errors.New("this kubelet version would miscount CPUs distributing them over NUMA nodes")
+	errAccount = errors.New("this kubelet version miscounts CPUs when it distributes them over NUMA nodes")
 )
 
 // distribute takes CPUs evenly from the fewest possible NUMA nodes (KEP-2902,
@@ -78,8 +78,8 @@ func (s *spreading) oneSocketFirst() bool {
 	return s.a.options.bySocket && s.a.options.release >= socketFirst
 }
 
-// share returns the number of CPUs to take from each node of a set; if capped, at most what each
-// has.
+// share returns the number of CPUs to take from each node of a set; if capped, at most as many as
+// each has.
 func (s *spreading) share(set []int, capped bool) int {
 	share := s.number / len(set) / s.group * s.group
 	if capped {

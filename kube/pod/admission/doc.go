@@ -1,6 +1,6 @@
-// Package admission predicts what a kubelet does with a pod on a node: the hints that its device,
-// CPU and memory managers give the topology manager, how these are merged, whether the pod is
-// admitted, and which CPUs, memory and devices each container gets.
+// Package admission predicts how a kubelet treats a pod on a node: the hints that its device, CPU
+// and memory managers give the topology manager, how these are merged, whether the pod is admitted,
+// and which CPUs, memory and devices each container gets.
 //
 // The rules are those of the kubelet's own release, Kubernetes 1.29 to 1.37, read from
 // k8s.io/kubernetes (pkg/kubelet/cm, pkg/kubelet/lifecycle, pkg/apis/core) and compared with those

@@ -67,7 +67,7 @@ type Course struct {
 	Shared string `json:"shared_cpus"`
 }
 
-// ContainerCourse is what one container gets.
+// ContainerCourse holds the resources that one container gets.
 type ContainerCourse struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`

@@ -25,7 +25,7 @@ type Resources map[string]resource.Quantity
 type Input struct {
 	Node     Node
 	Settings Settings
-	// State holds what the managers have assigned to containers.
+	// State holds the managers' assignments to containers.
 	State State
 	// Devices are the devices of registered device plug-ins.
 	Devices []DeviceResource
@@ -141,8 +141,8 @@ type MemoryReservation struct {
 	Limits   Resources
 }
 
-// State holds what the managers have assigned to containers. A nil part has no state file yet, as
-// before a kubelet's first start.
+// State holds the managers' assignments to containers. A nil part has no state file yet, as before
+// a kubelet's first start.
 type State struct {
 	CPU    *CPUState
 	Memory *MemoryState

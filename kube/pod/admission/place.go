@@ -97,7 +97,7 @@ func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []
 	return all
 }
 
-// wants describes what the pod requires and what the node has.
+// wants describes the pod's requirement and the node's value.
 func (p *Placement) wants(l *Place) string {
 	var words []string
 	has := func(key string) string {

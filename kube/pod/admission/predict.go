@@ -69,7 +69,7 @@ type Outcome struct {
 	Memory map[int]*MemoryNode
 }
 
-// ContainerOutcome is what one container gets.
+// ContainerOutcome holds the resources that one container gets.
 type ContainerOutcome struct {
 	Name string
 	// Kind is init, sidecar or container.

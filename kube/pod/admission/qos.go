@@ -14,7 +14,7 @@ import (
 type QoS struct {
 	// Class is Guaranteed, Burstable or BestEffort.
 	Class string `json:"class"`
-	// Why explains the class; below Guaranteed it lists what is missing.
+	// Why explains the class; below Guaranteed it lists the missing requests and limits.
 	Why []string `json:"why"`
 }
 

@@ -171,7 +171,7 @@ func (w *writer) file(name string, text []byte) {
 	}
 }
 
-// recorded records what is read through it.
+// recorded records all files that are read through it.
 type recorded struct {
 	host.Files
 	content map[string][]byte

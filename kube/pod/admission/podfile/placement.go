@@ -85,7 +85,7 @@ func tolerations(own []core.Toleration, added []core.Taint) []core.Toleration {
 	return all
 }
 
-// daemon adds what the DaemonSet controller adds to its pods.
+// daemon adds the tolerations that the DaemonSet controller adds to its pods.
 func daemon(p *admission.Placement, spec *core.PodSpec) {
 	p.Tolerations = tolerations(p.Tolerations, onDaemons)
 	if spec.HostNetwork {
