@@ -7,9 +7,9 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// After a change of a Satellite its own health check is asked (source 000, 5.1),
-// with the words of the guide alone, and what it finds is fettle's failure.
-// Satellite cannot be had here: a program with the name of its check stands in.
+// After a change of a Satellite, fettle runs its own health check (Satellite 6.12 Tuning Guide,
+// 5.1), with the words of the guide alone, and what it finds is fettle's failure. Satellite cannot
+// be had here: a program with the name of its check stands in.
 func TestFixAsksForHealth(t *testing.T) {
 	testkitroot.Real(t, "builds the program")
 	t.Parallel()

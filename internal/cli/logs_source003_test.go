@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// source003 are the tables of source 003 ("Puppetmaster Performance Tuning with
-// mod_mem_cache", "Top resource types" and "Statistics by resource type"), times in ms.
+// source003 holds the tables of the article ("Puppetmaster Performance Tuning with mod_mem_cache",
+// "Top resource types" and "Statistics by resource type"), times in ms.
 var source003 = []struct {
 	method, indirector              string
 	count                           int
@@ -38,10 +38,10 @@ var source003 = []struct {
 // source003Span is how long its log is: "about 60 hours".
 const source003Span = 60 * time.Hour
 
-// TestSource003: of a log as that of source 003, with as many requests of each sort in sixty
-// hours and the mean, the least and the longest time that its tables have, the first lines say
-// what the source found out of it by a program of its own: how many hours went to catalogs, and
-// that nearly all requests were for file_metadata, which took 27 hours.
+// TestSource003 reads a log like that of the article, with as many requests of each sort in sixty
+// hours and the mean, the least and the longest time that its tables have, the first lines say what
+// the source found out of it by a program of its own: how many hours went to catalogs, and that
+// nearly all requests were for file_metadata, which took 27 hours.
 func TestSource003(t *testing.T) {
 	testkitroot.Real(t, "reads a log of a gigabyte")
 	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "logs", "-", "--slowest", "1", "--wide")

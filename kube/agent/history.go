@@ -153,9 +153,8 @@ func because(reason, rule string) string {
 	return reason
 }
 
-// owed is an event that could not be created yet, because the API server did not answer or the
-// Profile object is unknown. This is normal after a boot, when the accepted profile is applied
-// first.
+// owed is an event still to be created, because the API server did not answer or the Profile object
+// was unknown. This is normal after a boot, when the accepted profile is applied first.
 type owed struct {
 	Event
 	at time.Time

@@ -47,7 +47,7 @@ type Cluster struct {
 	MachineSets []machine.Set
 	Machines    []machine.Machine
 	Checks      []machine.HealthCheck
-	CoreNodes   []core.Node // what the health rules need of them
+	CoreNodes   []core.Node // for the rules about health checks
 
 	as kuberelease.Release // release for which the cluster is judged; 0 means its own
 }

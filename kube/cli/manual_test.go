@@ -80,10 +80,10 @@ func worker(t *testing.T, dir string) {
 
 // TestManual runs the examples of the manual's pages on a cluster: each block that begins with
 // "$ kubectl fettle", on a terminal of 100 columns. The cluster is an API server that answers
-// with source 002's pod, some machine sets, a small cluster with three members of etcd, or two
-// teams' namespaces; the node is the machine of that pod. A YAML block whose first line is
-// "# NAME.yaml" is that file. A command that ends with "\\" continues on the next line, which
-// begins with "> ".
+// with the OpenShift 4.4 guide's pod, some machine sets, a small cluster with three members of
+// etcd, or two teams' namespaces; the node is the machine of that pod. A YAML block whose first
+// line is "# NAME.yaml" is that file. A command that ends with "\\" continues on the next line,
+// which begins with "> ".
 func TestManual(t *testing.T) {
 	for _, page := range []string{"pods.md", "machine-health.md", "machine-scale.md", "cluster-check.md", "cluster-load.md", "cluster-load-files.md"} {
 		t.Run(page, func(t *testing.T) { runManual(t, page) })

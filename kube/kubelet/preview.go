@@ -95,8 +95,8 @@ type NodePlan struct {
 	// Problem is why the node would refuse the change, Held why it must wait.
 	Problem string `json:"problem,omitempty"`
 	Held    string `json:"held,omitempty"`
-	// Unread reports whether Problem means an unreadable kubelet; whether the node would refuse is
-	// then unknown.
+	// Unread is true if Problem says that the kubelet could not be read. Whether the node would
+	// refuse the change is then unknown.
 	Unread bool `json:"unread,omitempty"`
 }
 

@@ -59,7 +59,7 @@ type Explained struct {
 	Words string
 }
 
-// Found is what else acts on the machines, the result of Read.
+// Found holds the result of Read: the controllers and pauses that affect health checks.
 type Found struct {
 	// Rivals are OpenShift's running controllers of health checks, by namespace.
 	Rivals map[string]string

@@ -17,21 +17,21 @@ const (
 
 	podUID      = "5b1a7d0c-3f6e-4a53-9c1e-0c2c4f1a9d10"
 	containerID = "8f2c6d1a9b7e4c3f8a5d2b1c0e9f7a6b5c4d3e2f1a0b9c8d7e6f5a4b3c2d1e0f"
-	// podGroup is the control group into which a kubelet with the systemd driver and containerd put
-	// a container of a Guaranteed pod.
+	// podGroup is the control group of a container of a Guaranteed pod, as a kubelet with the
+	// systemd driver and containerd named it.
 	podGroup = "/kubepods.slice/kubepods-pod5b1a7d0c_3f6e_4a53_9c1e_0c2c4f1a9d10.slice/cri-containerd-" + containerID + ".scope"
 )
 
 // pin creates the groups as on a node, with CPU 2 of the machine's four, and starts a process in
-// the last of them.
+// the innermost group.
 const pin = `set -e; cd /sys/fs/cgroup; test $(stat -f -c %T .) = cgroup2fs
 group=.
 for part in $(echo ` + podGroup + ` | tr / ' '); do echo +cpuset > $group/cgroup.subtree_control; group=$group/$part; mkdir $group; done
 echo 2 > $group/cpuset.cpus
 sleep 6000 </dev/null >/dev/null 2>&1 & echo $! > $group/cgroup.procs; echo $!`
 
-// TestInVM: a container's group, process and CPUs as a kernel with control groups of
-// version 2 alone shows them. The machine of the tests may have version 1.
+// TestInVM tests the group, process and CPUs of a container on a kernel with only cgroup v2,
+// because the machine that runs the tests may have version 1.
 func TestInVM(t *testing.T) {
 	if pid := os.Getenv(inVM); pid != "" {
 		pinned(t, pid)
@@ -76,7 +76,7 @@ func pinned(t *testing.T, number string) {
 	if err != nil || cpus.String() != "2" || file != "/sys/fs/cgroup"+podGroup+"/cpuset.cpus.effective" {
 		t.Errorf("%s: %s %v", file, cpus, err)
 	}
-	// Another process is in a group of its own, on all CPUs.
+	// Another process has its own group with all CPUs.
 	if i = slices.IndexFunc(all, func(p Process) bool { return p.PID == 1 }); i < 0 || ContainerCgroup(all[i].Group, containerID) || all[i].Allowed().String() != "0-3" {
 		t.Errorf("the first process: %+v", all[max(i, 0)])
 	}

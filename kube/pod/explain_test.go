@@ -42,8 +42,7 @@ spec:
       - {name: pages, emptyDir: {medium: HugePages, sizeLimit: 128Mi}}
 `
 
-// input is the deployment on a machine with two sockets, each with four cores with two
-// threads.
+// input is the deployment's pod on a machine with two sockets of four cores with two threads each.
 func input(t *testing.T) admission.Input {
 	t.Helper()
 	f, err := podfile.Read("deployment.yaml", []byte(deployment))
@@ -137,7 +136,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// fits checks that a page has at most 40 lines, none of them longer than the terminal is wide.
+// fits checks that a page has at most 40 lines, and no line wider than the terminal.
 func fits(t *testing.T, page string, width int) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(page, "\n"), "\n")
@@ -156,7 +155,7 @@ func setCPU(in *admission.Input, init int, cpus string) {
 	c.Limits[admission.CPU], c.Requests[admission.CPU] = resource.MustParse(cpus), resource.MustParse(cpus)
 }
 
-// valid holds a document against the schema of its type.
+// valid checks a document against the schema of its type.
 func valid(t *testing.T, text []byte) {
 	t.Helper()
 	schema, err := ui.Schema(admission.Schema, Explanation{})
@@ -184,7 +183,7 @@ func valid(t *testing.T, text []byte) {
 	}
 }
 
-// What a manifest holds cannot act on a terminal.
+// Text from a manifest cannot control a terminal.
 func TestPrintable(t *testing.T) {
 	in := input(t)
 	in.Pod.Name = "a\x1b[31mb"

@@ -17,8 +17,8 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// written is the weight that a version of a program gives to shares: what its own function
-// returned (test/kubelet-releases TestWeights).
+// written is the weight to which a version of a program converts shares, as its own function
+// returned it (test/kubelet-releases TestWeights).
 func written(t *testing.T, program string, shares uint64) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/kuberelease/testdata/weights.txt")
@@ -46,7 +46,7 @@ const (
 	low = "1f2c6d1a9b7e4c3f8a5d2b1c0e9f7a6b5c4d3e2f1a0b9c8d7e6f5a4b3c2d1e0f"
 )
 
-// machine is a node with one Burstable pod of two containers that ask for 1 CPU and 100m.
+// machine is a node with one Burstable pod, whose two containers request 1 CPU and 100m.
 func machine(t *testing.T, podGroup uint64, ofBig, ofLow uint64) host.Files {
 	t.Helper()
 	const classes = "kubepods.slice/kubepods-burstable.slice"
@@ -79,8 +79,9 @@ func machine(t *testing.T, podGroup uint64, ofBig, ofLow uint64) host.Files {
 	return host.Mounted(dir).Files
 }
 
-// TestWeights: who wrote the weights, what that makes of the CPUs, and where kubelet and
-// runtime do not go together. The groups have what the programs' own functions gave.
+// TestWeights tests which program wrote the weights, the resulting shares of CPU time, and the
+// warning if kubelet and runtime use different formulas. The groups have the results of the
+// programs' own functions.
 func TestWeights(t *testing.T) {
 	cpu := func(text string) admission.Resources {
 		return admission.Resources{admission.CPU: resource.MustParse(text)}
@@ -125,7 +126,7 @@ func TestWeights(t *testing.T) {
 		if got := w.Containers[0].SharePercent; got != tt.bigShare || w.Containers[0].AskedPercent != 90.94 {
 			t.Errorf("%s, %s: the container has %v %% and asked for %v %%", tt.kubelet, tt.runtime, got, w.Containers[0].AskedPercent)
 		}
-		// kubepods 300 of 400, burstable 80 of 81, the pod against 39.
+		// kubepods has 300 of 400, burstable 80 of 81, and the pod competes with 39.
 		pod := float64(written(t, tt.kubelet, 1126))
 		if want := 75 * 80.0 / 81 * pod / (pod + 39); w.SharePercent < want-0.01 || w.SharePercent > want+0.01 {
 			t.Errorf("%s: the pod has %v %%, want %v", tt.kubelet, w.SharePercent, want)
@@ -141,7 +142,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestNoWeights: groups without weights are said, and fail nothing.
+// TestNoWeights tests that groups without weights are reported and fail no check.
 func TestNoWeights(t *testing.T) {
 	files := machine(t, 43, 39, 4)
 	f := &PinningFacts{UID: uid, Version: 2, Containers: []PinnedContainer{{Name: "big", ID: big, Running: true}}}

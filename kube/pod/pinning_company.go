@@ -217,7 +217,7 @@ func newDocument(f *PinningFacts) *Document {
 	}
 }
 
-// conclude derives the result from the checks. Unknown never becomes pass.
+// conclude derives the result from the checks. An unknown check never counts as passed.
 func (d *Document) conclude() {
 	d.Result = Pass
 	for _, c := range d.Checks {

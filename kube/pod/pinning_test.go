@@ -23,8 +23,8 @@ func pinningProcess(pid int, name, group string, threads ...unit.CPUSet) Process
 	return p
 }
 
-// facts are those of source 002, chapter 6: two CPUs, of which half of one is reserved;
-// a Guaranteed pod on CPU 1, a pod of class BestEffort on CPU 0.
+// facts are those of OpenShift 4.4 Scalability and Performance, chapter 6: two CPUs, half of one
+// reserved; a Guaranteed pod on CPU 1, a BestEffort pod on CPU 0.
 func facts() *PinningFacts {
 	zero, one, both := unit.CPUs(0), unit.CPUs(1), unit.CPUs(0, 1)
 	const mine, other = "/kubepods.slice/kubepods-poduid_1.slice/crio-id1.scope", "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poduid_2.slice/crio-id2.scope"
@@ -60,7 +60,8 @@ func find(d *Document, what, result string) []Check {
 	return out
 }
 
-// TestChapter6 is the pod of source 002 as it should be.
+// TestChapter6 tests the pod of OpenShift 4.4 Scalability and Performance, chapter 6, with correct
+// CPUs.
 func TestChapter6(t *testing.T) {
 	d := Verify(facts())
 	if d.Result != Pass {
@@ -140,7 +141,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A pod of the shared pool runs where the CPU manager has left room.
+// A pod of the shared pool runs on the CPUs that the CPU manager has not assigned.
 func TestSharedPool(t *testing.T) {
 	f := facts()
 	f.Name, f.UID, f.Class, f.Pod = "besteffort", "uid-2", admission.BestEffort, admission.Pod{Containers: []admission.Container{{Name: "app"}}}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The examples of source 002, on the nodes that it speaks of and on those where
-// two of them meet.
+// The examples of the OpenShift 4.4 guide, on the nodes that it names and on those where two of
+// them meet.
 func TestSourceExamples(t *testing.T) {
 	const (
 		dir     = "testdata/source002/"

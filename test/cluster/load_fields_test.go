@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// documentedFields is a file of Cluster Loader with each field of source 002's tables 5.1 to 5.7.
+// documentedFields is a file of Cluster Loader with each field of tables 5.1 to 5.7 of the
+// OpenShift 4.4 guide.
 const documentedFields = `provider: local
 ClusterLoader:
   cleanup: true

@@ -25,8 +25,8 @@ const quickstart = `{"kind": "Template", "apiVersion": "v1", "metadata": {"name"
   "template": {"metadata": {"labels": {"name": "%[1]s-${IDENTIFIER}"}}, "spec": {"containers": [{"name": "web", "image": "nothing"}]}}}}]}
 `
 
-// TestLoadPods: source 002's example, pods in steps, and the built-in load, on nodes of
-// kwok: all of it runs, is measured, and is gone afterwards.
+// TestLoadPods runs the OpenShift 4.4 guide's example, pods in steps, and the built-in load, on
+// nodes of kwok: all of it runs, is measured, and is gone afterwards.
 func TestLoadPods(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}, Files: []string{"kube/load/format/testdata/source002.yaml"}}) {
 		return

@@ -27,7 +27,7 @@ type healthBench struct {
 }
 
 // TestMachineHealth: the operator and MachineHealthChecks on a real API server, with
-// source 002's tables (3.4.1). The machines are simulated (see cloud), their nodes are
+// the OpenShift 4.4 guide's tables (3.4.1). The machines are simulated (see cloud), their nodes are
 // kwok's.
 func TestMachineHealth(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
@@ -214,7 +214,7 @@ func (b *healthBench) rival() {
 	b.dropSet("first")
 }
 
-// tables are those of source 002, section 3.4.1.
+// tables are those of the OpenShift 4.4 guide, section 3.4.1.
 func (b *healthBench) tables() {
 	b.t.Helper()
 	for i, c := range []struct {

@@ -15,14 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// source002 are the examples of source 002, chapters 4 and 13, word for word.
+// source002 holds the examples of the OpenShift 4.4 guide, chapters 4 and 13, word for word.
 const source002 = "kube/tuned/testdata/source002/"
 
-// TestSource002: source 002's examples from end to end, on a real node with what
-// `kubectl apply -k kube/deploy` runs: the profile of a role, the custom resource for ingress
-// nodes, that of a pod's label, and huge pages, which the source's pod then consumes.
-// Each is made by the command of the source, and when its label is gone the kernel has
-// what it had.
+// TestSource002 runs these examples from end to end, on a real node with what `kubectl apply -k
+// kube/deploy` runs: the profile of a role, the custom resource for ingress nodes, that of a pod's
+// label, and huge pages, which the source's pod then consumes. Each is made by the command of the
+// source, and when its label is gone the kernel has what it had.
 func TestSource002(t *testing.T) {
 	if !Inside(t, Setup{Node: true, Nightly: true, Programs: []string{"./kube/cmd/kubectl-fettle"},
 		Files: []string{source002 + "ingress.yaml", source002 + "elasticsearch.yaml", source002 + "hugepages.yaml"}}) {

@@ -16,8 +16,8 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// kinds are the requests of the log of source 003, "Top resource types", and of how many
-// things they are: 7,586,285 requests of sixty hours, of 300,000 resources together.
+// kinds are the requests of the article's log, "Top resource types", and of how many things they
+// are: 7,586,285 requests of sixty hours, of 300,000 resources together.
 var kinds = []struct {
 	method, name string
 	n, of        int
@@ -35,7 +35,7 @@ const (
 	few = 2_000_000
 )
 
-// dimensions are what the log is grouped by, by all programs: the four of source 003.
+// dimensions are what the log is grouped by, by all programs: the article's four.
 const dimensions = "environment,indirector,resource,requestor"
 
 // alpLines is of how many lines alp makes groups: of all of them it would for hours.

@@ -97,7 +97,7 @@ func prove(t *testing.T, name string, args ...string) {
 }
 
 // TestTHP: transparent huge pages for all, under random reads of memory for which
-// they were not requested (source 004).
+// they were not requested (the RHEL 6 slides).
 func TestTHP(t *testing.T) {
 	asked(t)
 	if !inside(t, true, nil) {
@@ -120,8 +120,8 @@ func TestReadAhead(t *testing.T) {
 	prove(t, "read-ahead", "--set", "sysfs:/sys/block/"+os.Getenv("FETTLE_PROOFS_DISK")+"/queue/read_ahead_kb=128", "--bench", "disk:buffered-read@/srv")
 }
 
-// TestPostgreSQL: larger shared buffers, with more room between checkpoints (source 000,
-// 5.7).
+// TestPostgreSQL: larger shared buffers, with more room between checkpoints (Satellite 6.12 Tuning
+// Guide, 5.7).
 func TestPostgreSQL(t *testing.T) {
 	asked(t)
 	if !inside(t, false, nil) {
@@ -132,7 +132,8 @@ func TestPostgreSQL(t *testing.T) {
 }
 
 // TestPostgreSQLCommit: a commit that does not wait for the log to be on the disk
-// (PostgreSQL's documentation, 20.5.1; source 000, 5.7, has the log's other settings).
+// (PostgreSQL's documentation, 20.5.1; the Satellite 6.12 Tuning Guide, 5.7, has the log's other
+// settings).
 func TestPostgreSQLCommit(t *testing.T) {
 	asked(t)
 	if !inside(t, false, nil) {
@@ -142,10 +143,10 @@ func TestPostgreSQLCommit(t *testing.T) {
 	prove(t, "postgresql-commit", "--set", "postgresql:synchronous_commit=off", "--bench", "postgres:clients-4")
 }
 
-// puma makes an experiment of source 000, 5.2.4 (threads with the workers as they are,
-// workers with the threads as they are) on the cores of this machine, with
-// registrations of hosts as the load. What is compared with is what that chapter
-// recommends for the fewest cores: as many workers as cores, of 16 threads.
+// puma repeats an experiment of the Satellite 6.12 Tuning Guide, 5.2.4 (threads with the workers as
+// they are, workers with the threads as they are) on the cores of this machine, with registrations
+// of hosts as the load. What is compared with is what that chapter recommends for the fewest cores:
+// as many workers as cores, of 16 threads.
 func puma(t *testing.T, name string, change ...string) {
 	asked(t)
 	if !inside(t, false, nil) {

@@ -1,7 +1,7 @@
 package proofs
 
-// The figures of source 003 (Oliver Hookins, Puppetmaster Performance Tuning with
-// mod_mem_cache, 2012) that stand next to those of the record.
+// The figures of the article (Oliver Hookins, Puppetmaster Performance Tuning with mod_mem_cache,
+// 2012) that stand next to those of the record.
 
 // sourceRequests are its "Statistics by resource type" of about 60 hours before, and those
 // after, of a time that it does not name: how many, and the average in milliseconds.

@@ -33,7 +33,7 @@ const (
 // agentsLog is a copy of the server's log with the first runs of agents in it.
 const agentsLog = "/srv/logs/agents.log"
 
-// puppetProof is source 003 again on the software of today: an agent's requests, where
+// puppetProof repeats the article's experiment with current software: an agent's requests, where
 // their time goes, a cache in front, and static catalogs.
 type puppetProof struct {
 	*testing.T

@@ -65,9 +65,9 @@ func routerCells() (all []routerCell) {
 	return all
 }
 
-// TestRouter measures table 11.1 of source 002 again: what a request costs HAProxy, with
-// 100 routes of each sort, connections that are kept or not, TLS sessions that are taken up
-// or not, and pages of two sizes.
+// TestRouter measures table 11.1 of the OpenShift 4.4 guide again: the cost of a request for
+// HAProxy, with 100 routes of each sort, connections that are kept or not, TLS sessions that are
+// taken up or not, and pages of two sizes.
 func TestRouter(t *testing.T) {
 	asked(t)
 	if !inside(t, false, nil) {

@@ -12,8 +12,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
-// written is the weight that a version of a program gives to shares: what its own function
-// returned (test/kubelet-releases TestWeights).
+// written is the weight to which a version of a program converts shares, as its own function
+// returned it (test/kubelet-releases TestWeights).
 func written(t *testing.T, program string, shares int) string {
 	t.Helper()
 	text, err := os.ReadFile("../../kuberelease/testdata/weights.txt")

@@ -22,8 +22,8 @@ type Cluster interface {
 	Resize(ctx context.Context, s *machine.Set, replicas int) error
 	// Annotate sets an annotation of a set, or removes it if value is "".
 	Annotate(ctx context.Context, s *machine.Set, name, value string) error
-	// Mark marks a machine to be removed first when its set shrinks, or removes the mark if goes is
-	// false. Removing the mark of a deleted machine is not an error.
+	// Mark marks a machine for removal first when its set shrinks; if goes is false, it removes the
+	// mark. Removing the mark of a deleted machine is not an error.
 	Mark(ctx context.Context, m *machine.Machine, goes bool) error
 	// Cordon makes a node unschedulable; Uncordon reverts that. A missing node is not an error.
 	Cordon(ctx context.Context, node, why string) error

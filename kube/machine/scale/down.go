@@ -337,7 +337,7 @@ func (p *planner) routers() {
 	}
 }
 
-// together notes that machines are removed by shrinking their set rather than by name.
+// together adds the note that machines are removed by shrinking their set rather than by name.
 func (p *planner) together() {
 	if slices.ContainsFunc(p.plan.Steps, func(s Step) bool { return len(s.Remove) > 0 }) {
 		p.note("before a set shrinks, the machines to remove get the annotation %s, so that the set removes these first", machine.DeleteAnnotation)

@@ -28,7 +28,7 @@ func TestPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		place *Place
 		of    Placement
-		// scheduler is the reason of the Pending, kubelet that of the refusal; "" for neither.
+		// scheduler is the reason for Pending, kubelet the reason for the refusal; "" for none.
 		scheduler, kubelet string
 	}{
 		"no conditions":                   {ssd, Placement{}, "", ""},
@@ -77,7 +77,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%s: assumed %q", name, assumed)
 		}
 	}
-	// What would have to change, all of it together.
+	// The advice lists all necessary changes together.
 	for want, c := range map[string]Input{
 		"node: kubectl label node n1 --overwrite disktype=hdd gpu=":                        {Place: ssd, Pod: Pod{Placement: Placement{Selector: map[string]string{"disktype": "hdd", "gpu": "", "cores": "16"}}}},
 		"pod: change the required node affinity so that it matches the node, or remove it": {Place: ssd, Pod: Pod{Placement: Placement{Affinity: named("n2")}}},
@@ -94,7 +94,7 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%+v, want %s", a, want)
 		}
 	}
-	// What there is too little of comes first (AdmissionCheck of kube-scheduler 1.34.4).
+	// Resources in short supply come first (AdmissionCheck of kube-scheduler 1.34.4).
 	in := Input{Node: machine(1, 1, 2, 1), Place: ssd, Capacity: &Capacity{Allocatable: Resources{}}, Pod: pod(guaranteed("c", "cpu=1 memory=1G"))}
 	in.Node.Name, in.Pod.Placement = "n1", Placement{Node: "n1", Selector: map[string]string{"a": "b"}}
 	if v := mustPredict(t, in).Verdict; v.Reason != "OutOfcpu" {

@@ -200,7 +200,7 @@ func TestMemory(t *testing.T) {
 	if len(p.Advice) == 0 || p.Advice[0].Where != "node" || !strings.Contains(p.Advice[0].Change, "uid") {
 		t.Errorf("advice: %+v", p.Advice)
 	}
-	// A pod that has gone does not count.
+	// A removed pod does not count.
 	together.Active = []ActivePod{}
 	if p = mustPredict(t, in(PolicySingleNUMANode, together, "1Gi")); outcome(p) != "admitted c=1" {
 		t.Errorf("after the pod has gone: %s", outcome(p))
@@ -327,7 +327,7 @@ func TestKubeletDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestWhole: a request beyond the machine fits on no number of NUMA nodes.
+// TestWhole tests that a request larger than the machine fits on no number of NUMA nodes.
 func TestWhole(t *testing.T) {
 	for cpus, want := range map[string]string{
 		"cpu=7 memory=1Gi": "7 CPUs requested; free: 3 on node 0, 4 on node 1; on an empty machine it would fit on 2 NUMA nodes",

@@ -139,13 +139,13 @@ func TestPending(t *testing.T) {
 	if d.Verdict.Outcome != Pending || d.Verdict.Reason != "Insufficient cpu" || d.Kubelet == nil || d.Kubelet.Outcome != Refused || d.Kubelet.Reason != ReasonUnexpected {
 		t.Errorf("%+v, kubelet %+v", d.Verdict, d.Kubelet)
 	}
-	// One that names its node goes past the scheduler.
+	// A pod that names its node bypasses the scheduler.
 	bound := second
 	bound.Pod.Placement.Node = "node1"
 	if d := mustPredict(t, bound).Document(); d.Verdict.Outcome != Refused || d.Kubelet != nil {
 		t.Errorf("a pod that names its node: %+v, %+v", d.Verdict, d.Kubelet)
 	}
-	// With room there is nothing to say of a scheduler, and nothing where the room is not known.
+	// The scheduler has no objection if there is room, or if the room is unknown.
 	roomy, unknown := second, second
 	roomy.State, roomy.Capacity = State{}, &Capacity{Allocatable: with("cpu=1500m memory=7548500Ki pods=250"), Requested: with("cpu=440m"), Pods: 9}
 	unknown.Capacity = nil
@@ -157,7 +157,7 @@ func TestPending(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", name, d.Verdict, d.Kubelet)
 		}
 	}
-	// What the node has not at all keeps the scheduler away too.
+	// The scheduler also rejects a node that lacks the resource entirely.
 	licence := roomy
 	licence.Pod = pod(guaranteed("c", "cpu=1 memory=1G example.com/licence=1"))
 	if d := mustPredict(t, licence).Document(); d.Verdict.Reason != "Insufficient example.com/licence" || d.Kubelet == nil || d.Kubelet.Outcome != Admitted {
@@ -165,7 +165,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestAdvice tests that exactly those changes are advised that help.
+// TestAdvice tests that exactly the changes that help are advised.
 func TestAdvice(t *testing.T) {
 	two := machine(2, 1, 4, 2) // node 0: 0-3,8-11; node 1: 4-7,12-15
 	for name, c := range map[string]struct {

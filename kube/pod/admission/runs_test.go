@@ -146,9 +146,9 @@ func clusterTable(t *testing.T) string {
 	return table.String()
 }
 
-// TestOverlay holds the files that test/admission replaces for the API of Kubernetes before
-// 1.34: each exists and declares what its replacement declares. Otherwise the releases before
-// 1.34 do not compile, which shows only when one of them is run.
+// TestOverlay checks the files that test/admission replaces for the API of Kubernetes before 1.34:
+// each exists and declares the same names as its replacement. Otherwise the releases before 1.34
+// would not compile, which is detected only when one of them is run.
 func TestOverlay(t *testing.T) {
 	dir := filepath.Join(root.Module(t), "test/admission")
 	text, err := os.ReadFile(filepath.Join(dir, "testdata/overlay.json"))

@@ -236,7 +236,7 @@ func TestEveryHelperIsSupplied(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{ // source 004, and RHEL 6's library
+	for _, name := range []string{ // the RHEL 6 slides, and RHEL 6's library
 		"set_transparent_hugepages", "restore_transparent_hugepages", "set_cpu_governor", "restore_cpu_governor",
 		"enable_wifi", "disable_wifi", "enable_cd_polling", "disable_cd_polling", "save_value", "restore_value", "save_sys",
 		"set_sys", "save_set_sys", "restore_sys", "parse_sys", "get_stored_sys", "process",

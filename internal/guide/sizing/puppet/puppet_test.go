@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// source003 is the log of source 003, in its own figures.
+// source003 is the log of "Puppetmaster Performance Tuning with mod_mem_cache", in its own figures.
 func source003Log() *Traffic {
 	l := &Traffic{Logs: []string{"puppet.log"}, SpanSeconds: 60 * 3600, Longest: 299.96, Nodes: 1400, Busiest: 1.6, BusiestRest: 1.4, Of: map[string]Share{
 		"catalog": {85_287, 85_287 * 6.9517}, "report": {84_108, 84_108 * 2.0055}, "file_metadata": {7_129_326, 7_129_326 * 0.01358},

@@ -97,7 +97,7 @@ func TestSettings(t *testing.T) {
 		len(s.ReservedMemory) != 1 || s.ReservedMemory[0].NUMANode != 1 || memory.Value() != gib || !s.FeatureGates["CPUManagerPolicyAlphaOptions"] {
 		t.Errorf("%+v", s)
 	}
-	// 5 % is the float of 32 bits that the kubelet has.
+	// 5 % is a 32-bit float, as in the kubelet.
 	ratio := float32(5.0) / 100
 	if want := uint64(float64(10*gib) * float64(ratio)); s.EvictionHardMemoryBytes != want {
 		t.Errorf("5 %% of 10 GiB: %d, want %d", s.EvictionHardMemoryBytes, want)
@@ -310,8 +310,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestCopyKnowsWhatWasAbsent tests that a file that the machine did not have is not missing in the
-// record: with the static policy the absence is known.
+// TestCopyKnowsWhatWasAbsent tests that a file that the machine lacked counts as absent in the
+// record, not as unrecorded. With the static policy this matters.
 func TestCopyKnowsWhatWasAbsent(t *testing.T) {
 	s := snapshot(t)
 	if err := os.Remove(filepath.Join(s.From, KubeletDir, "cpu_manager_state")); err != nil {

@@ -81,7 +81,7 @@ func TestData(t *testing.T) {
 			t.Errorf("%s is read: %s", name, text)
 		}
 	}
-	// The keys around data are for older kubelets.
+	// The keys next to data are for older kubelets.
 	if s, err := CPU([]byte(strings.Replace(good, `"defaultCpuSet":"0,4-7"`, `"defaultCpuSet":"0"`, 1)), admission.Settings{}); err != nil || s.Default.String() != "0,4-7" {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -124,7 +124,7 @@ func TestByRelease(t *testing.T) {
 	}
 }
 
-// TestAroundData tests that a kubelet before 1.37 uses the keys around data: it detects damage
+// TestAroundData tests that a kubelet before 1.37 uses the keys next to data: it detects damage
 // there, and ignores damage in data.
 func TestAroundData(t *testing.T) {
 	good := string(file(t, "cpu_manager_state.1.37"))
