@@ -107,7 +107,7 @@ func TestDecideLeaves(t *testing.T) {
 		{"pod that fettle has placed", plain, owned(placement.OwnedByKubelet), true, "kubelet"},
 		{"bound", plain, owned(placement.OwnedByAdmin), false, "administrator"},
 		{"bound by fettle", plain, owned(placement.OwnedByAdmin), true, ""},
-		{"on two nodes it gains nothing", plain, running(10, 0, 700, 20, 400, 20), false, "61.4 % local; on nodes 0,2 it would not be more"},
+		{"on two nodes it gains nothing", plain, running(10, 0, 700, 20, 400, 20), false, "61.4 % of its memory is local; on nodes 0,2 that would not increase"},
 		{"too large", plain, running(10, 0, 900, 900, 900, 900), false, "all nodes"},
 	} {
 		got := decide(fourNodes(500, c.p), c.o, c.ours, noThreads)
