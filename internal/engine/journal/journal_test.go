@@ -57,10 +57,10 @@ func TestRotationKeepsHistoryAndNumbers(t *testing.T) {
 
 func TestNewerIsRefused(t *testing.T) {
 	for why, records := range map[string][]record{
-		"version 2":                 {{Start: &start{Version: 2, NextID: 1}}},
-		"\"put aside\"":             {{Start: &start{Version: 1, NextID: 2, Carried: []carried{{Begin: Begin{ID: 1, Kind: Tune}, Entries: []carriedEntry{{Before: entry, State: "put aside"}}}}}}},
-		"1 \"\": written":           undone(""),
-		"old values of transaction": {{Begin: &Begin{ID: 1, Kind: Undo}}, {Seq: 1, Stage: &stage{ID: 1, Entries: []Before{entry}}}},
+		"version 2":              {{Start: &start{Version: 2, NextID: 1}}},
+		"\"put aside\"":          {{Start: &start{Version: 1, NextID: 2, Carried: []carried{{Begin: Begin{ID: 1, Kind: Tune}, Entries: []carriedEntry{{Before: entry, State: "put aside"}}}}}}},
+		"1 \"\": written":        undone(""),
+		"a record of old values": {{Begin: &Begin{ID: 1, Kind: Undo}}, {Seq: 1, Stage: &stage{ID: 1, Entries: []Before{entry}}}},
 	} {
 		if _, err := parse(journalText(t, records), ""); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want a refusal that says %s", err, why)

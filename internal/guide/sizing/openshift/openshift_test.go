@@ -216,13 +216,13 @@ func TestReasons(t *testing.T) {
 	f := sizing.Figures(t)
 	for _, tt := range []struct{ said, value, want string }{
 		{"version=4.4 pods=6000 nodes=20", "network/host_prefix", "300 pods of users, up to 15 of the system and 3 addresses for the node itself"},
-		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6,000 pods on 20 nodes are 300 on each, and 15 of the system"},
+		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6,000 pods on 20 nodes are 300 per node, plus 15 system pods"},
 		{"version=4.4 pods=2200 pods-per-node=500", "network/host_prefix", "500 pods, up to 15 system pods in addition if all of these are users' pods, and 3 addresses for the node itself"},
 		{"version=4.4 pods=2200 pods-per-node=500", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods, not 500: the documentation raises it if CPU and memory are free, without a number"},
 		{"nodes=3", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods"},
 		{"nodes=3", "nodes/workers", "as requested"},
 		{"nodes=1", "nodes/workers", "as requested; a new cluster has two routers, and the second one waits for the infrastructure nodes"},
-		{"nodes=20 pods=2200", "nodes/workers", "as requested; 10 would suffice for 2,200 pods, 235 on a node in addition to 15 of the system"},
+		{"nodes=20 pods=2200", "nodes/workers", "as requested; 10 would suffice for 2,200 pods, 235 per node in addition to 15 system pods"},
 		{"nodes=3 request-rate=1000 close=true", "routers/requests", "of one router with 4 vCPU and pages of 1 kB; TLS: edge; behind a load balancer's service; a connection per request"},
 	} {
 		r := sizing.Sized(t, f, New(), words(tt.said)...)
