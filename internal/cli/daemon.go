@@ -15,6 +15,8 @@ import (
 	"fettle.dev/fettle/internal/daemon/socket"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/balance"
+	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -57,7 +59,11 @@ func (a *app) daemon(ctx context.Context, o daemonOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.OneTuner(ctx, o.takeOver, a.command+" --take-over", m.WritesOfSelection(ctx)); err != nil {
+	writes := m.WritesOfSelection(ctx)
+	if m.Main.NumaBalance.On() {
+		writes = func() []setting.Setting { return append(m.WritesOfSelection(ctx)(), balance.Writes()...) }
+	}
+	if _, err := m.OneTuner(ctx, o.takeOver, a.command+" --take-over", writes); err != nil {
 		return err
 	}
 	c := daemon.Config{Open: a.daemonMachine, TuneD: o.tuned, Schedule: o.schedule, Enforce: o.enforce, Log: a.screen.Err}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/measure/balance"
 	"fettle.dev/fettle/internal/measure/placement"
 	"fettle.dev/fettle/internal/ui"
@@ -122,11 +123,10 @@ func (a *app) numaBalance(ctx context.Context, o balanceOptions) error {
 			return err
 		}
 	}
-	off, err := balance.PlanOff(ctx, m.Engine, state)
-	if err == nil {
-		err = contested(ctx, m, off)
-	}
-	if err != nil {
+	if tuners, err := m.OtherTuners(ctx, balance.Writes); err != nil || len(tuners) > 0 {
+		if err == nil {
+			err = tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over")
+		}
 		return err
 	}
 	switch err = balance.Run(ctx, m.Engine, r); {

@@ -111,6 +111,9 @@ func (a *app) printStatus(st *tune.Status) {
 	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
 	if !st.Copy {
 		say("%s", dynamicTuning(st.Dynamic))
+		if st.NumaBalance != nil {
+			say("%s", numaBalancing(st.NumaBalance))
+		}
 	}
 	if len(st.Live) > 0 {
 		say("to undo: %s", tune.TransactionWords(st.Live))
@@ -158,4 +161,19 @@ func dynamicTuning(d tune.Dynamic) string {
 		return "! dynamic tuning: on" + from + ", but fettle's daemon is not running"
 	}
 	return fmt.Sprintf("dynamic tuning: on%s, every %s s", from, unit.Digits(d.Interval))
+}
+
+// numaBalancing describes which processes the daemon moves between NUMA nodes, and which setting
+// controls that.
+func numaBalancing(b *tune.Balancing) string {
+	text := fmt.Sprintf("numa_balance: on (%s), %s", b.From, (&profile.NumaBalance{Processes: b.Processes}).Words())
+	switch {
+	case b.Nodes < 2:
+		return text + "; this machine has 1 NUMA node, so nothing is moved"
+	case !b.Daemon:
+		return "! " + text + ", but fettle's daemon is not running"
+	case b.Paused:
+		return text + "; paused by stop or off until the next start"
+	}
+	return text + fmt.Sprintf(", every %s to %s s", unit.Digits(b.Shortest), unit.Digits(b.Longest))
 }

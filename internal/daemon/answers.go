@@ -35,6 +35,7 @@ func (d *Daemon) act(ctx context.Context, do func(m *Machine) error) error {
 func (d *Daemon) Start(ctx context.Context) bool {
 	ok := false
 	err := d.act(ctx, func(m *Machine) error {
+		d.resumeBalance()
 		if d.selection == nil {
 			return nil
 		}
@@ -53,7 +54,11 @@ func (d *Daemon) Start(ctx context.Context) bool {
 
 // Stop reverts the selection's values but keeps it selected.
 func (d *Daemon) Stop(ctx context.Context) bool {
+	d.pauseBalance()
 	return nil == d.act(ctx, func(m *Machine) error {
+		if err := d.undoMoves(ctx, m, "stop"); err != nil {
+			d.log.say(LevelError, "%v", err)
+		}
 		if d.selection == nil || d.parked {
 			return nil
 		}
@@ -76,7 +81,11 @@ func (d *Daemon) accept(m *Machine) error {
 
 // Disable reverts the selection's values and clears the selection.
 func (d *Daemon) Disable(ctx context.Context) bool {
+	d.pauseBalance()
 	return nil == d.act(ctx, func(m *Machine) error {
+		if err := d.undoMoves(ctx, m, "off"); err != nil {
+			d.log.say(LevelError, "%v", err)
+		}
 		if d.selection == nil {
 			return nil
 		}
@@ -94,6 +103,7 @@ func (d *Daemon) Disable(ctx context.Context) bool {
 func (d *Daemon) Reload(ctx context.Context) bool {
 	ok := false
 	err := d.act(ctx, func(m *Machine) error {
+		d.restartBalance()
 		entry, next, err := d.scheduled(m)
 		if err != nil {
 			return err
@@ -143,6 +153,7 @@ func (d *Daemon) Auto(ctx context.Context) (bool, string) {
 
 func (d *Daemon) choose(ctx context.Context, names []string, mode string) (bool, string) {
 	err := d.act(ctx, func(m *Machine) error {
+		d.resumeBalance()
 		sel, p, err := d.load(ctx, m, names, mode)
 		if err != nil {
 			d.announce(ProfileChanged{strings.Join(names, " "), false, err.Error()})

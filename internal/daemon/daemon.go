@@ -78,8 +78,10 @@ type Daemon struct {
 	writers     writers
 	wake        func(next time.Time)      // arms the clock
 	pulse       func(after time.Duration) // schedules the next load sample; 0: none
-	deadline    *time.Timer               // of the current trial
-	leased      func() bool               // reports whether an experiment is running
+	next        func(after time.Duration) // schedules the next pass of numa_balance; 0: none
+	balancer    balancer
+	deadline    *time.Timer // of the current trial
+	leased      func() bool // reports whether an experiment is running
 }
 
 // New returns a daemon; Run starts it.
@@ -89,7 +91,7 @@ func New(c Config) *Daemon {
 	}
 	return &Daemon{
 		Config: c, log: newMessages(c.Log), held: map[setting.Setting]holding{}, tasks: map[string]following{},
-		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, leased: func() bool { return false }, seen: -1,
+		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, next: func(time.Duration) {}, leased: func() bool { return false }, seen: -1,
 	}
 }
 
@@ -118,7 +120,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer ev.close()
-	d.wake, d.pulse = ev.arm, ev.pulse
+	d.wake, d.pulse, d.next = ev.arm, ev.pulse, ev.next
 	d.leased = func() bool { return tune.Leased(m.Engine.StateDir) }
 	ev.hangup = hangup
 	w, err := m.Engine.Host.WatchWrites()
@@ -132,6 +134,7 @@ func Run(ctx context.Context, c Config) error {
 
 	d.mu.Lock()
 	err = d.begin(ctx, m)
+	d.restartBalance()
 	d.mu.Unlock()
 	if err != nil {
 		return err
@@ -194,6 +197,8 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 				}
 				return nil
 			})
+		case <-ev.balance:
+			later.add("balance", func() error { return d.balance(ctx) })
 		case <-later.again:
 		}
 		if d.leased() {

@@ -254,6 +254,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.resumeBalance()
 	changed := d.selection == nil || d.parked || !slices.Equal(d.selection.Names(), sel.Names())
 	d.selection, d.parked = sel, false
 	d.hold(ctx, m, p, s)

@@ -16,7 +16,7 @@ import (
 )
 
 // events are the sources that wake the daemon. Each is a descriptor in the runtime's poller. Only
-// dynamic tuning and --enforce use tickers.
+// dynamic tuning, numa_balance and --enforce use timers.
 type events struct {
 	hangup  <-chan os.Signal
 	journal <-chan struct{}
@@ -26,8 +26,10 @@ type events struct {
 	enforce <-chan time.Time
 	writes  <-chan struct{} // other programs' writes to values in force
 	load    <-chan time.Time
+	balance <-chan time.Time
 
 	pulse func(after time.Duration)
+	next  func(after time.Duration)
 	arm   func(next time.Time)
 	files []*os.File
 	stop  func()
@@ -85,19 +87,24 @@ func watch(ctx context.Context, d *Daemon, m *Machine) (*events, error) {
 	} else {
 		ev.devices, ev.files = devices, append(ev.files, f)
 	}
-	look := time.NewTimer(time.Hour)
-	look.Stop()
-	ev.load = look.C
-	ev.pulse = func(after time.Duration) {
-		if look.Stop(); after > 0 {
-			look.Reset(after)
-		}
-	}
+	ev.load, ev.pulse = timer()
+	ev.balance, ev.next = timer()
 	if d.Enforce > 0 {
 		t := time.NewTicker(d.Enforce)
 		ev.enforce, ev.stop = t.C, t.Stop
 	}
 	return ev, nil
+}
+
+// timer returns a stopped timer, and a function that arms it; 0 stops it.
+func timer() (<-chan time.Time, func(after time.Duration)) {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t.C, func(after time.Duration) {
+		if t.Stop(); after > 0 {
+			t.Reset(after)
+		}
+	}
 }
 
 // pollable makes a file from a descriptor, for the runtime's poller.

@@ -28,6 +28,14 @@ func (n *NumaBalance) On() bool { return len(n.Processes) > 0 }
 // All reports whether all processes are considered.
 func (n *NumaBalance) All() bool { return slices.Equal(n.Processes, []string{AllProcesses}) }
 
+// Words returns which processes are considered, for messages.
+func (n *NumaBalance) Words() string {
+	if n.All() {
+		return "all processes"
+	}
+	return strings.Join(n.Processes, ", ")
+}
+
 func setNumaBalance(c *MainConfig, v string) error {
 	const want = "all, or a list of process names, units, containers, guests or pods; 0 turns it off"
 	words := listOf(v)

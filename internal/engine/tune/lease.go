@@ -48,6 +48,8 @@ type notice struct {
 	Restoring bool
 	// Settings are the settings under test.
 	Settings []setting.Setting
+	// Paused is true while the daemon makes no passes of numa_balance, until it is started again.
+	Paused bool
 	// Undo is the command that undoes the experiment's change.
 	Undo string
 }
@@ -57,6 +59,7 @@ const (
 	tested    = "under test: "
 	armed     = "undo with: " // last; extends to the end of the file
 	restoring = " restoring"
+	paused    = "numa_balance is paused"
 )
 
 func (n notice) write(f *os.File) error {
@@ -71,6 +74,9 @@ func (n notice) write(f *os.File) error {
 			return err
 		}
 		text += tested + string(all) + "\n"
+	}
+	if n.Paused {
+		text += paused + "\n"
 	}
 	if n.Undo != "" {
 		text += armed + n.Undo
@@ -90,6 +96,10 @@ func noted(f *os.File) (n notice) {
 	n.Undo = undo
 	for line := range strings.Lines(head) {
 		line = strings.TrimSuffix(line, "\n")
+		if line == paused {
+			n.Paused = true
+			continue
+		}
 		if all, is := strings.CutPrefix(line, tested); is {
 			_ = json.Unmarshal([]byte(all), &n.Settings) // incomplete while being written
 			continue
@@ -143,8 +153,10 @@ func Unarm(stateDir string) error {
 	return err
 }
 
-func leaseNotice(stateDir string) notice {
-	f, err := openAlive(stateDir, leaseFile, unix.O_RDONLY)
+func leaseNotice(stateDir string) notice { return fileNotice(stateDir, leaseFile) }
+
+func fileNotice(stateDir, name string) notice {
+	f, err := openAlive(stateDir, name, unix.O_RDONLY)
 	if err != nil {
 		return notice{}
 	}
@@ -275,6 +287,13 @@ var ErrPass = &ui.Sentinel{Text: "another pass moves processes between NUMA node
 // Pass registers this process as the one that moves processes between NUMA nodes, until the file is
 // closed. If there is one, ErrPass names it.
 func Pass(stateDir string) (*os.File, error) { return hold(stateDir, passFile, ErrPass) }
+
+// PauseBalance records in the daemon's file, which Alive returned, whether numa_balance is paused.
+func PauseBalance(alive *os.File, on bool) error {
+	n := noted(alive)
+	n.Paused = on
+	return n.write(alive)
+}
 
 // hold locks a file in the state directory. It returns taken if another process holds the lock.
 func hold(stateDir, name string, taken error) (*os.File, error) {

@@ -41,6 +41,8 @@ type Status struct {
 	// accepted one; nil if unknown.
 	Newer   *int    `json:"newer_definition,omitempty"`
 	Dynamic Dynamic `json:"dynamic_tuning"`
+	// NumaBalance is the state of numa_balance; null if it is off.
+	NumaBalance *Balancing `json:"numa_balance"`
 	// Live lists the transactions that an undo would undo.
 	Live        []int `json:"live"`
 	Interrupted []int `json:"interrupted,omitempty"`
@@ -91,7 +93,7 @@ const StatusSchema = "fettle/status/v1"
 // Status returns the selection in force, with warnings. accepted is the selection's accepted
 // content, present is the current definition of the same profiles. Either may be nil.
 func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present *profile.Profile) (*Status, error) {
-	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), Live: []int{}, Damage: s.Damage}
+	st := &Status{Schema: StatusSchema, Machine: e.Host.Name, Profiles: []string{}, Dynamic: e.dynamic(), NumaBalance: e.balancing(), Live: []int{}, Damage: s.Damage}
 	e.inCharge(ctx, st)
 	st.Experiment, st.ExperimentUndo = Holder(e.StateDir), LeftBehind(e.StateDir)
 	overdue := e.expired(s)

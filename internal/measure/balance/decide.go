@@ -15,7 +15,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Options select processes and set the limits for moving them.
+// Local is the local share from which a process is left alone by default, in percent: numad's -m.
+const Local = 90
+
+// Options select processes and say when one is moved.
 type Options struct {
 	// Processes are the words that select the processes to move (placement.Identity.Matches, or a
 	// process number); nil means all.

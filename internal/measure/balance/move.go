@@ -38,9 +38,13 @@ var balancing = setting.Setting{Kind: "sysctl", Name: "kernel.numa_balancing"}
 // killed pass left.
 const whyOff = "off while fettle numa balance moves pages"
 
-// PlanOff plans to switch off the kernel's NUMA balancing. The plan is empty if it is off already,
-// or if the kernel does not have it.
-func PlanOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.Plan, error) {
+// Writes returns the settings that a pass writes and other tuners may write too. numad does even where
+// the value is as it should be.
+func Writes() []setting.Setting { return []setting.Setting{balancing} }
+
+// planOff plans to switch off the kernel's NUMA balancing. The plan is empty where that is off, or
+// unknown to the kernel.
+func planOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.Plan, error) {
 	now, err := e.Kinds.Read(ctx, balancing)
 	if err != nil || now.Absent || setting.Zero(now) {
 		return &tune.Plan{}, nil //nolint:nilerr // a kernel without it
@@ -53,7 +57,7 @@ const toNodes = " to nodes "
 
 // Run carries out a plan: each process in a transaction of its own, while the kernel's NUMA balancing
 // is off. Then it looks again, and undoes the moves that made it worse. The report has the results.
-// tune.ErrPass is returned while another pass runs, or if one has moved processes since the plan.
+// tune.ErrPass is returned, and nothing changed, while another pass runs, or if one has moved processes since the plan.
 func Run(ctx context.Context, e *tune.Engine, r *Report) (err error) {
 	lock, err := tune.Pass(e.StateDir)
 	if err != nil {
@@ -73,15 +77,26 @@ func Run(ctx context.Context, e *tune.Engine, r *Report) (err error) {
 		}
 		r.Headline = r.summarizeResults()
 	}()
+	if err := closeEnded(ctx, e); err != nil {
+		return err
+	}
 	before, err := waits(ctx, e.Host, r)
 	if err != nil {
 		return err
 	}
 	for i := range r.Processes {
-		if d := &r.Processes[i]; d.Move {
-			if err := move(ctx, e, d); err != nil {
-				return err
+		d := &r.Processes[i]
+		if !d.Move {
+			continue
+		}
+		if nodes, err := unit.ParseCPUList(d.Nodes); err == nil {
+			if d.Why = brake(e.Host, nodes); d.Why != "" {
+				d.Result = Failed
+				continue
 			}
+		}
+		if err := move(ctx, e, d); err != nil {
+			return err
 		}
 	}
 	return lookAgain(ctx, e, r, before)
@@ -103,25 +118,58 @@ func (r *Report) current(e *tune.Engine) error {
 	return nil
 }
 
-// switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns a
-// function that undoes it. First it undoes the transaction that a killed pass left.
-func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err error) {
+// RestoreKernel undoes the switching off of the kernel's NUMA balancing by a pass that was killed.
+// While a pass runs, it does nothing.
+func RestoreKernel(ctx context.Context, e *tune.Engine) error {
+	state, err := e.State()
+	if err != nil || len(leftOff(state)) == 0 {
+		return err
+	}
+	lock, err := tune.Pass(e.StateDir)
+	if err != nil {
+		if errors.Is(err, tune.ErrPass) {
+			return nil
+		}
+		return err
+	}
+	defer lock.Close()
+	return restoreKernel(ctx, e)
+}
+
+// leftOff returns the transactions that have switched off the kernel's NUMA balancing.
+func leftOff(state *journal.State) (ids []int) {
+	for _, en := range state.Chains()[balancing] {
+		if en.Reason.Text == whyOff {
+			ids = append(ids, en.Tx.ID)
+		}
+	}
+	return ids
+}
+
+func restoreKernel(ctx context.Context, e *tune.Engine) error {
 	if _, err := e.Recover(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	state, err := e.State()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, en := range state.Chains()[balancing] {
-		if en.Reason.Text == whyOff {
-			if _, err := e.Undo(ctx, en.Tx.ID); err != nil {
-				return nil, err
-			}
+	for _, id := range leftOff(state) {
+		if _, err := e.Undo(ctx, id); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns the
+// function that undoes it. It first undoes that of a pass that was killed.
+func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err error) {
+	if err := restoreKernel(ctx, e); err != nil {
+		return nil, err
+	}
 	a, err := e.Apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-		return PlanOff(ctx, e, s)
+		return planOff(ctx, e, s)
 	}, tune.ApplyOptions{Kind: journal.Apply, OrNothing: true})
 	if err != nil {
 		return nil, err
@@ -152,10 +200,6 @@ func move(ctx context.Context, e *tune.Engine, d *Decision) error {
 	}
 	// A thread that starts meanwhile may have the old CPUs, so the list is read until it is complete.
 	placed := map[host.TaskID]bool{}
-	if stopped := brake(e.Host, nodes); stopped != "" {
-		d.Result, d.Why = Failed, stopped
-		return nil
-	}
 	for range 3 {
 		fresh := slices.DeleteFunc(threadsOf(e.Host, d.id), func(id host.TaskID) bool { return placed[id] })
 		if len(fresh) == 0 {

@@ -236,6 +236,21 @@ func (r *Report) PrintResults(s *ui.Screen) {
 	}
 }
 
+// Lines returns what was done with each process, one a line, for a log.
+func (r *Report) Lines() (lines []string) {
+	for _, d := range r.Processes {
+		if d.Result == "" || d.Transaction == 0 {
+			continue
+		}
+		line := fmt.Sprintf("%s (%d) to %s: %s, %s local before, %s now, transaction %d", d.Name, d.PID, "nodes "+d.Nodes, d.Result, percent(d.LocalPercent), percent(d.LocalAfterPercent), d.Transaction)
+		if d.Why != "" {
+			line += ": " + d.Why
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // summarizeResults is the headline after the moves.
 func (r *Report) summarizeResults() (h ui.Headline) {
 	count := map[string]int{}

@@ -18,8 +18,8 @@ const (
 
 // brake returns why no more pages should be moved to the nodes, or "".
 func brake(h *host.Host, nodes unit.CPUSet) string {
-	if share, ok := memoryPressure(h); ok && share > mostPressure {
-		return fmt.Sprintf("stopped by memory pressure: %s %% of the last 10 s, limit %d %%", unit.Digits(share), mostPressure)
+	if why := Pressure(h); why != "" {
+		return "stopped by " + why
 	}
 	for _, n := range nodes.Numbers() {
 		free := int64(0)
@@ -38,8 +38,16 @@ func brake(h *host.Host, nodes unit.CPUSet) string {
 	return ""
 }
 
-// memoryPressure returns the share of the last 10 s in which a task waited for memory, in percent.
-// ok is false if the kernel does not measure it.
+// Pressure returns that the machine is under memory pressure, or "".
+func Pressure(h *host.Host) string {
+	if share, ok := memoryPressure(h); ok && share > mostPressure {
+		return fmt.Sprintf("memory pressure: %s %% of the last 10 s, limit %d %%", unit.Digits(share), mostPressure)
+	}
+	return ""
+}
+
+// memoryPressure returns the share of the last 10 s in which a task waited for memory, in percent. ok
+// is false where the kernel does not measure it.
 func memoryPressure(h *host.Host) (share float64, ok bool) {
 	_, rest, _ := strings.Cut(h.File("/proc/pressure/memory").Text, "avg10=")
 	word, _, _ := strings.Cut(rest, " ")
