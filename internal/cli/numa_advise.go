@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func (a *app) numaPlan(ctx context.Context, details bool, limit time.Duration) e
 func (a *app) numaAdvise(ctx context.Context, need string) error {
 	mb, cpu, err := placement.ParseNeed(need)
 	if err != nil {
-		return ui.Exit(ui.Usage, err)
+		return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Word: need, Become: []string{nearestNeed(need)}, Example: true}}
 	}
 	if err := a.mustBeLive(); err != nil {
 		return err
@@ -78,4 +79,19 @@ func (a *app) numaAdvise(ctx context.Context, need string) error {
 	}
 	advice.Print(a.screen)
 	return nil
+}
+
+// nearestNeed replaces what is wrong in a need.
+func nearestNeed(word string) string {
+	cpus, memory, some := strings.Cut(word, ":")
+	if _, _, err := placement.ParseNeed(cpus); err != nil {
+		cpus = "4"
+	}
+	if !some {
+		return cpus
+	}
+	if _, _, err := placement.ParseNeed("1:" + memory); err != nil {
+		memory = "8GiB"
+	}
+	return cpus + ":" + memory
 }

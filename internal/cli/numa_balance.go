@@ -71,9 +71,7 @@ func (a *app) numaBalances(ctx context.Context, o balanceOptions) error {
 	if o.interval == 0 {
 		return a.numaBalance(ctx, o)
 	}
-	if a.data() {
-		return ui.Without(ui.Exit(ui.Usage, errors.New("--interval prints a table for each pass, not one document")), "--output")
-	}
+	a.screen.Series = true
 	if o.limit > 0 {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeout(ctx, o.limit)
@@ -81,7 +79,7 @@ func (a *app) numaBalances(ctx context.Context, o balanceOptions) error {
 	}
 	for {
 		err := a.numaBalance(ctx, o)
-		if code := ui.Code(err); err != nil && (code == ui.Incomplete || ctx.Err() == nil && code != ui.Partial) {
+		if code := ui.Code(err); err != nil && (code == ui.Incomplete || ctx.Err() == nil && code != ui.Partial && code != ui.Busy) {
 			return err
 		}
 		select {

@@ -37,11 +37,21 @@ func Data(s *Screen, doc any, exitCode int) error {
 		all = []byte("{")
 	}
 	all = append(all, tail[1:]...)
+	if s.Series {
+		s.Messages = nil
+	}
 	if s.Format == YAML {
+		if s.Series {
+			if _, err := io.WriteString(s.Out, "---\n"); err != nil {
+				return err
+			}
+		}
 		return writeYAML(s.Out, all)
 	}
 	var out bytes.Buffer
-	if err := json.Indent(&out, all, "", "  "); err != nil {
+	if s.Series {
+		out.Write(all)
+	} else if err := json.Indent(&out, all, "", "  "); err != nil {
 		return err
 	}
 	out.WriteByte('\n')

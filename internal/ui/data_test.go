@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -36,5 +37,25 @@ func TestYAMLForOldReaders(t *testing.T) {
 	var back map[string]any
 	if err := yaml.Unmarshal([]byte(out.String()), &back); err != nil || back["190:20:30"] != "190:20:30" || back["exit_code"] != 0 {
 		t.Errorf("read back: %v %v", err, back)
+	}
+}
+
+// TestSeries: each document of a series has a line of its own, and the messages since the last one.
+func TestSeries(t *testing.T) {
+	for format, want := range map[Format]string{
+		JSON: `{"schema":"a","exit_code":0,"messages":["first"]}` + "\n" + `{"schema":"b","exit_code":7,"messages":[]}` + "\n",
+		YAML: "---\nschema: a\nexit_code: 0\nmessages:\n  - first\n---\nschema: b\nexit_code: 7\nmessages: []\n",
+	} {
+		var out bytes.Buffer
+		s := NewScreen(&out, &out)
+		s.Format, s.Series, s.Messages = format, true, []string{"first"}
+		for i, name := range []string{"a", "b"} {
+			if err := Data(s, map[string]string{"schema": name}, 7*i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out.String() != want {
+			t.Errorf("%s: %q, want %q", format, out.String(), want)
+		}
 	}
 }

@@ -77,6 +77,9 @@ type Screen struct {
 	Messages []string
 	// Failed reports whether an error was printed.
 	Failed bool
+	// Series makes Data print each of several documents on a line of its own, in YAML after "---".
+	// A document has the messages since the last one.
+	Series bool
 	// Printed reports whether a document was printed.
 	Printed bool
 	// Call returns this process's command line in sh syntax, changed by a remedy. It may be nil.

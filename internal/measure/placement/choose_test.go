@@ -129,7 +129,7 @@ func TestParseNeed(t *testing.T) {
 			t.Errorf("%s: %d MiB, %d, %v", word, mb, cpu, err)
 		}
 	}
-	for _, word := range []string{"", "x", "-1", "1:", "1:-5", "1:x", "NaN", "1e9", "Inf", "1:9999999999999999999"} {
+	for _, word := range []string{"", "x", "-1", "1:", "1:-5", "1:x", "NaN", "1e9", "Inf", "1:9999999999999999999", "0", "0:0", "0.001"} {
 		if mb, cpu, err := ParseNeed(word); err == nil {
 			t.Errorf("%q: %d MiB, %d", word, mb, cpu)
 		}

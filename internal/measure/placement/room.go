@@ -223,5 +223,8 @@ func ParseNeed(word string) (mb, cpu int, err error) {
 			return 0, 0, fmt.Errorf("%q: want CPUS[:MB], such as 4:8192 or 4:8GiB", word)
 		}
 	}
+	if mb == 0 && cpus < 0.01 {
+		return 0, 0, fmt.Errorf("%q: want at least 0.01 CPUs, or memory", word)
+	}
 	return mb, int(100 * cpus), nil
 }
