@@ -21,6 +21,19 @@ func (p Parameters) Named(name string) *Parameter {
 	return nil
 }
 
+// Same reports whether two values of an option are equal: as Read reads them, except for lists, or
+// else as text.
+func (p Parameters) Same(name, a, b string) bool {
+	if p := p.Named(name); p != nil && p.Read != nil {
+		x, errX := p.Read(a)
+		y, errY := p.Read(b)
+		if _, list := x.([]string); !list && errX == nil && errY == nil {
+			return x == y
+		}
+	}
+	return a == b
+}
+
 // Settable returns the parameter with this name, or nil for the names in byHand, which only an
 // administrator sets.
 func (p Parameters) Settable(name string, byHand []string) *Parameter {

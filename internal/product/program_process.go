@@ -259,16 +259,22 @@ func Children(all []Process, main int) []Process {
 	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return p.Parent != main })
 }
 
-// Only returns the single main process of an instance; the error is ErrStopped if there is none.
-// program names the programs in the error: "nginx servers".
-func Only(mains []Process, programs, main string) (Process, error) {
+// Only returns the single main process for which belongs is true, of programs with these names, and
+// its children. The error is ErrStopped if there is none. what names the programs in the error:
+// "nginx servers".
+func Only(ctx context.Context, h *host.Host, what, main string, belongs func(Process) bool, names ...string) (Group, error) {
+	all, err := Find(ctx, h, names...)
+	if err != nil {
+		return Group{}, err
+	}
+	mains := slices.DeleteFunc(Main(all), func(p Process) bool { return !belongs(p) })
 	switch len(mains) {
 	case 0:
-		return Process{}, ErrStopped
+		return Group{}, ErrStopped
 	case 1:
-		return mains[0], nil
+		return Group{Main: mains[0], Children: Children(all, mains[0].PID)}, nil
 	}
-	return Process{}, fmt.Errorf("%d %s run with the configuration %s, so fettle cannot choose one", len(mains), programs, main)
+	return Group{}, fmt.Errorf("%d %s run with the configuration %s, so fettle cannot choose one", len(mains), what, main)
 }
 
 // OfService returns the main process of a program in a service, or else the program's only main

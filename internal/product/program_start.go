@@ -49,6 +49,18 @@ func Accepts(ctx context.Context, network, address string) error {
 	return conn.Close()
 }
 
+// Loopback returns the address at which this machine reaches a server that listens at address,
+// which may mean every address.
+func Loopback(address string) string {
+	switch address {
+	case "*", "", "0.0.0.0":
+		return "127.0.0.1"
+	case "::":
+		return "::1"
+	}
+	return address
+}
+
 // OfUnit returns a unit's command with its environment, directory and user, for machines without a
 // running systemd.
 func OfUnit(h *host.Host, u *systemd.Unit) (Start, error) {

@@ -42,13 +42,7 @@ func reach(address string) (network, at string) {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return "", ""
 	}
-	switch name {
-	case "*", "", "0.0.0.0":
-		name = "127.0.0.1"
-	case "::":
-		name = "::1"
-	}
-	return "tcp", net.JoinHostPort(name, port)
+	return "tcp", net.JoinHostPort(product.Loopback(name), port)
 }
 
 // errNoSocket is returned if HAProxy cannot be queried.

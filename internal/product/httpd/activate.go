@@ -14,22 +14,11 @@ import (
 
 // processes finds the processes of an instance.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
-	all, err := product.Find(ctx, h, "apache2", "httpd")
-	if err != nil {
-		return product.Group{}, err
-	}
 	found, err := instances(h)
 	if err != nil {
 		return product.Group{}, err
 	}
-	mains := slices.DeleteFunc(product.Main(all), func(p product.Process) bool {
-		return !belongs(h, p, main, len(found) == 1)
-	})
-	p, err := product.Only(mains, "httpd servers", main)
-	if err != nil {
-		return product.Group{}, err
-	}
-	return product.Group{Main: p, Children: product.Children(all, p.PID)}, nil
+	return product.Only(ctx, h, "httpd servers", main, func(p product.Process) bool { return belongs(h, p, main, len(found) == 1) }, "apache2", "httpd")
 }
 
 // belongs reports whether a server was started with a main file or with its directory. A server

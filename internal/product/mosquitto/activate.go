@@ -12,13 +12,7 @@ import (
 
 // processes finds the process of an instance.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
-	all, err := product.Find(ctx, h, "mosquitto")
-	if err != nil {
-		return product.Group{}, err
-	}
-	all = slices.DeleteFunc(product.Main(all), func(p product.Process) bool { return !belongs(h, p, main) })
-	p, err := product.Only(all, "mosquitto brokers", main)
-	return product.Group{Main: p}, err
+	return product.Only(ctx, h, "mosquitto brokers", main, func(p product.Process) bool { return belongs(h, p, main) }, "mosquitto")
 }
 
 // belongs reports whether a broker process was started with a main file.

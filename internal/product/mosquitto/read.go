@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/product/conf"
 )
 
@@ -149,13 +150,7 @@ func (s settings) listeners() []listener {
 			}
 		}
 		l.plain = l.plain && s.text(prefix+"protocol", "mqtt") == "mqtt"
-		switch at {
-		case "", "0.0.0.0":
-			at = "127.0.0.1"
-		case "::":
-			at = "::1"
-		}
-		l.address = net.JoinHostPort(at, port)
+		l.address = net.JoinHostPort(product.Loopback(at), port)
 		if port == "0" && strings.HasPrefix(at, "/") {
 			l.network, l.address = "unix", at
 		}

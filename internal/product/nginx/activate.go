@@ -15,26 +15,16 @@ import (
 // processes finds the processes of an instance. It omits workers that are finishing their last
 // requests.
 func processes(ctx context.Context, h *host.Host, main string) (product.Group, error) {
-	all, err := product.Find(ctx, h, "nginx")
-	if err != nil {
-		return product.Group{}, err
-	}
 	found, err := instances(h)
 	if err != nil {
 		return product.Group{}, err
 	}
-	mains := slices.DeleteFunc(product.Main(all), func(p product.Process) bool {
-		return !belongs(h, p, main, len(found) == 1)
-	})
-	p, err := product.Only(mains, "nginx servers", main)
-	if err != nil {
-		return product.Group{}, err
-	}
-	workers := slices.DeleteFunc(product.Children(all, p.PID), func(c product.Process) bool {
+	g, err := product.Only(ctx, h, "nginx servers", main, func(p product.Process) bool { return belongs(h, p, main, len(found) == 1) }, "nginx")
+	g.Children = slices.DeleteFunc(g.Children, func(c product.Process) bool {
 		title := strings.Join(c.Argv, " ")
 		return !strings.Contains(title, "worker process") || strings.Contains(title, "shutting down")
 	})
-	return product.Group{Main: p, Children: workers}, nil
+	return g, err
 }
 
 // belongs reports whether a server was started with a main file. Without -c, a server uses the main

@@ -124,13 +124,7 @@ func (s settings) listens() (network, address string) {
 			at, port = "*", first
 		}
 	}
-	switch at = strings.Trim(at, "[]"); at {
-	case "*", "", "0.0.0.0":
-		at = "127.0.0.1"
-	case "::":
-		at = "::1"
-	}
-	return "tcp", net.JoinHostPort(at, port)
+	return "tcp", net.JoinHostPort(product.Loopback(strings.Trim(at, "[]")), port)
 }
 
 // backlog returns the longest listen queue that nginx requests from the kernel, and its position.

@@ -45,7 +45,7 @@ func ready(ctx context.Context, h *host.Host, main string) error {
 	}
 	for _, p := range parameters {
 		t, ok, _ := in.option(p.Name)
-		if v, unknown := a.value(p.Name); ok && unknown == "" && v != "" && !slices.Contains(byHand, p.Name) && !same(p.Name, v, t.text) {
+		if v, unknown := a.value(p.Name); ok && unknown == "" && v != "" && !slices.Contains(byHand, p.Name) && !parameters.Same(p.Name, v, t.text) {
 			return fmt.Errorf("the new value of %s is not in force", p.Name)
 		}
 	}

@@ -148,10 +148,10 @@ func asked(t *testing.T, b *testkitproduct.Bench) {
 				want = p.Default
 			}
 		}
-		if !same(p.Name, got, want) {
+		if !parameters.Same(p.Name, got, want) {
 			t.Errorf("%s runs with %q, Prometheus says %q", p.Name, got, want)
 		}
-		if p.Default != "" && isFlag(p.Name) && !same(p.Name, p.Default, want) {
+		if p.Default != "" && isFlag(p.Name) && !parameters.Same(p.Name, p.Default, want) {
 			t.Errorf("%s is by default %q, and runs with %q", p.Name, p.Default, want)
 		}
 	}

@@ -93,18 +93,6 @@ func canonical(value string) string {
 	return value
 }
 
-// same reports whether two values of an option are equal to Prometheus.
-func same(key, a, b string) bool {
-	if p := parameters.Named(key); p != nil && p.Read != nil {
-		x, errX := p.Read(a)
-		y, errY := p.Read(b)
-		if errX == nil && errY == nil {
-			return x == y
-		}
-	}
-	return a == b
-}
-
 // check returns an error for options that fettle does not set, and for invalid values.
 func check(key, value string) error {
 	return parameters.Settable(key, byHand).Check("Prometheus", value)

@@ -54,7 +54,7 @@ var daemon = &product.Daemon[*instance, *answer]{
 	Restart: isFlag,
 	Ask:     func(ctx context.Context, i *installed) (*answer, error) { return question(ctx, i.Host, i.Files) },
 	Runs:    runs,
-	Same:    same,
+	Same:    parameters.Same,
 }
 
 // Sources of answers.

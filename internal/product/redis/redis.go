@@ -131,14 +131,7 @@ func runs(i *installed, name string) fact.Fact[string] {
 
 // same reports whether two values of an option are equal to Redis.
 func same(name, a, b string) bool {
-	if p := parameters.Named(name); p != nil && p.Read != nil {
-		x, errX := p.Read(a)
-		y, errY := p.Read(b)
-		if _, list := x.([]string); !list && errX == nil && errY == nil {
-			return x == y
-		}
-	}
-	return canonical(a) == canonical(b)
+	return parameters.Same(name, a, b) || canonical(a) == canonical(b)
 }
 
 // clientsAsked answers with the requested maxclients, from the files or a later CONFIG SET. The
