@@ -52,6 +52,30 @@ func Exists(h *host.Host, path string) bool {
 	return err == nil
 }
 
+// IsDir reports whether a path is a directory, also if reached through a link.
+func IsDir(h *host.Host, path string) bool {
+	st, err := h.Files.Stat(path)
+	return err == nil && st.IsDir()
+}
+
+// WantDir returns the item that creates a directory; none if it exists.
+func WantDir(h *host.Host, dir string, o profile.Option) []Item {
+	if IsDir(h, dir) {
+		return nil
+	}
+	return []Item{Want(setting.Setting{Kind: "dir", Name: dir}, "directory", o)}
+}
+
+// FirstFile returns the first of the paths that is a regular file, or "".
+func FirstFile(h *host.Host, paths []string) string {
+	for _, p := range paths {
+		if st, err := h.Files.Stat(p); err == nil && st.Mode().IsRegular() {
+			return p
+		}
+	}
+	return ""
+}
+
 // Attribute reads a kernel attribute and trims white space. ok is false if the attribute is
 // missing or unreadable.
 func Attribute(h *host.Host, path string) (text string, ok bool) {

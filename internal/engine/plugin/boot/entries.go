@@ -40,10 +40,8 @@ func usesEntries(h *host.Host) bool {
 }
 
 func (g grubEnv) file() (string, error) {
-	for _, f := range envFiles {
-		if st, err := g.host.Files.Stat(f); err == nil && st.Mode().IsRegular() {
-			return f, nil
-		}
+	if f := plugin.FirstFile(g.host, envFiles); f != "" {
+		return f, nil
 	}
 	return "", fmt.Errorf("GRUB's environment block is missing: %s", strings.Join(envFiles, ", "))
 }

@@ -40,15 +40,6 @@ const (
 	generateTimeout = 10 * time.Minute
 )
 
-func findConfig(h *host.Host) string {
-	for _, c := range configs {
-		if st, err := h.Files.Stat(c); err == nil && st.Mode().IsRegular() {
-			return c
-		}
-	}
-	return ""
-}
-
 func (g grub) setting() setting.Setting {
 	return setting.Setting{Kind: "bootloader", Name: "grub:" + g.cfg}
 }
@@ -74,7 +65,7 @@ func (g grub) place() string {
 			return defaults
 		}
 	}
-	if st, err := g.host.Files.Stat(dropInDir); err == nil && st.IsDir() {
+	if plugin.IsDir(g.host, dropInDir) {
 		return dropIn
 	}
 	return defaults
@@ -86,9 +77,7 @@ func (g grub) plan(_ context.Context, _ *plugin.Request, o profile.Option, want 
 	}
 	var items []plugin.Item
 	if g.place() == dropIn {
-		if st, err := g.host.Files.Stat(dropInDir); err != nil || !st.IsDir() {
-			items = append(items, plugin.Want(setting.Setting{Kind: "dir", Name: dropInDir}, "directory", o))
-		}
+		items = plugin.WantDir(g.host, dropInDir, o)
 	}
 	it := plugin.Want(g.setting(), want.text(), o)
 	it.Why = "takes effect at the next boot"

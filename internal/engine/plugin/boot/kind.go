@@ -85,7 +85,7 @@ func detect(ctx context.Context, h *host.Host, r *plugin.Request) (loader, error
 	}
 	g := grub{h, cfg}
 	if cfg == "" {
-		g.cfg = findConfig(h)
+		g.cfg = plugin.FirstFile(h, configs)
 	}
 	if g.cfg == "" {
 		if _, err := h.Files.Stat("/boot/loader/entries"); err == nil {

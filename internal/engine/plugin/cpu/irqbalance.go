@@ -35,15 +35,6 @@ const (
 // files are the paths of irqbalance's environment file: Red Hat's and SUSE's, then Debian's.
 var files = []string{"/etc/sysconfig/irqbalance", "/etc/default/irqbalance"}
 
-func fileOf(h *host.Host) string {
-	for _, f := range files {
-		if st, err := h.Files.Stat(f); err == nil && st.Mode().IsRegular() {
-			return f
-		}
-	}
-	return ""
-}
-
 func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
 	text := strings.TrimSpace(o.Value)
 	cpus, err := profile.ParseCPUs(text)
@@ -53,7 +44,7 @@ func planIRQBalance(_ context.Context, r *plugin.Request, o profile.Option, _ st
 	if cpus.IsEmpty() && strings.Trim(text, `"'`) != "" {
 		return nil, plugin.Invalid("%q is not a list of CPUs", o.Value)
 	}
-	file := fileOf(r.Host)
+	file := plugin.FirstFile(r.Host, files)
 	s := setting.Setting{Kind: "irqbalance", Name: file}
 	if file == "" {
 		s.Name = files[len(files)-1]

@@ -50,17 +50,13 @@ func planSystemd(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	if cpus.IsEmpty() {
 		return nil, plugin.Invalid("%q is not a list of CPUs", o.Value)
 	}
-	if st, err := r.Host.Files.Stat("/etc/systemd"); err != nil || !st.IsDir() {
+	if !plugin.IsDir(r.Host, "/etc/systemd") {
 		return plugin.LacksFiles(r.Host, systemdAffinity, o, []string{"/etc/systemd"}, "systemd is not used here: /etc/systemd is missing"), nil
 	}
 	if possible, err := cpuList(r.Host, "possible"); err == nil && cpus.Intersect(possible).IsEmpty() {
 		return []plugin.Item{plugin.Refuse(systemdAffinity, o, plugin.Unsupported, "the machine has only %s", possible.Words())}, nil
 	}
-	var items []plugin.Item
-	if st, err := r.Host.Files.Stat(confDir); err != nil || !st.IsDir() {
-		items = append(items, plugin.Want(setting.Setting{Kind: "dir", Name: confDir}, "directory", o))
-	}
-	return append(items, plugin.Want(systemdAffinity, cpus.String(), o)), nil
+	return append(plugin.WantDir(r.Host, confDir, o), plugin.Want(systemdAffinity, cpus.String(), o)), nil
 }
 
 // SystemdKinds returns the setting kinds that this plug-in adds:

@@ -147,7 +147,7 @@ func planParam(device string, g host.NetGroup, p pair, params []host.NetParam, e
 		return refuse(plugin.Unsupported, "%v", err)
 	}
 	if g == host.NetFeatures {
-		return planFeature(device, p.name, value, params, o)
+		return planFeature(device, p.name, value, params, o, refuse)
 	}
 	now, ok := host.FindParam(params, p.name)
 	if !ok {
@@ -188,7 +188,7 @@ func parseValue(g host.NetGroup, p pair) (value, want string) {
 }
 
 // planFeature plans every changeable feature that a name covers.
-func planFeature(device, name, value string, params []host.NetParam, o profile.Option) []plugin.Item {
+func planFeature(device, name, value string, params []host.NetParam, o profile.Option, refuse func(v plugin.Verdict, format string, args ...any) []plugin.Item) []plugin.Item {
 	pattern := name
 	if p, ok := aliases[name]; ok {
 		pattern = p
@@ -213,22 +213,16 @@ func planFeature(device, name, value string, params []host.NetParam, o profile.O
 	}
 	for _, p := range fixed {
 		if p.Value != value && (value == "off" || len(fixed) == 1) {
-			return refuseFeature(device, name, value, o, "%s cannot change %s: it is fixed at %s", device, p.Name, p.Value)
+			return refuse(plugin.Unsupported, "%s cannot change %s: it is fixed at %s", device, p.Name, p.Value)
 		}
 		if p.Value == value { // not changeable, but as wanted
 			return []plugin.Item{plugin.Want(netSetting(device, host.NetFeatures, p.Name), value, o)}
 		}
 	}
 	if len(fixed) > 0 {
-		return refuseFeature(device, name, value, o, "%s cannot change any of %s: all are fixed at off", device, pattern)
+		return refuse(plugin.Unsupported, "%s cannot change any of %s: all are fixed at off", device, pattern)
 	}
-	return refuseFeature(device, name, value, o, "this kernel has no feature called %s", pattern)
-}
-
-func refuseFeature(device, name, value string, o profile.Option, format string, args ...any) []plugin.Item {
-	it := plugin.Refuse(netSetting(device, host.NetFeatures, name), o, plugin.Unsupported, format, args...)
-	it.Change.Want = setting.Text(value)
-	return []plugin.Item{it}
+	return refuse(plugin.Unsupported, "this kernel has no feature called %s", pattern)
 }
 
 // eitherMode converts combined channels to equal numbers of receive and transmit channels if the

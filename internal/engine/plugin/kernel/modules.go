@@ -65,9 +65,7 @@ func planModules(_ context.Context, r *plugin.Request, o profile.Option, _ strin
 	}
 	var items []plugin.Item
 	if opts != "" {
-		if st, err := r.Host.Files.Stat(path.Dir(confFile)); err != nil || !st.IsDir() {
-			items = append(items, plugin.Want(setting.Setting{Kind: "dir", Name: path.Dir(confFile)}, "directory", o))
-		}
+		items = plugin.WantDir(r.Host, path.Dir(confFile), o)
 		text := opts
 		if again {
 			text = "+r " + opts

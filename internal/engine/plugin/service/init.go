@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -26,11 +27,11 @@ func initOf(h *host.Host) initSystem {
 	switch {
 	case host.HasSystemd(h):
 		return serviceSystemd
-	case isDir(h, "/run/openrc"):
+	case plugin.IsDir(h, "/run/openrc"):
 		return openRC
-	case isDir(h, "/etc/init.d") && h.Live:
+	case plugin.IsDir(h, "/etc/init.d") && h.Live:
 		return sysV
-	case isDir(h, "/etc/systemd/system"):
+	case plugin.IsDir(h, "/etc/systemd/system"):
 		return serviceSystemd // a copied machine without /run
 	}
 	return noneSeen

@@ -41,11 +41,6 @@ func parts(s setting.Setting) (name, aspect, file string, err error) {
 
 func dropInDir(name string) string { return "/etc/systemd/system/" + name + ".d" }
 
-func isDir(h *host.Host, p string) bool {
-	st, err := h.Files.Stat(p)
-	return err == nil && st.IsDir()
-}
-
 // Files returns the path of a drop-in's or limit's file.
 func (unit) Files(s setting.Setting) []string {
 	name, aspect, file, err := parts(s)

@@ -145,9 +145,5 @@ func dropIn(r *plugin.Request, o profile.Option, init initSystem, name string, w
 	if err != nil {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Rejected, "%v", err)}
 	}
-	var items []plugin.Item
-	if dir := dropInDir(name); !isDir(r.Host, dir) {
-		items = append(items, plugin.Want(setting.Setting{Kind: "dir", Name: dir}, "directory", o))
-	}
-	return append(items, plugin.Want(s, string(content), o))
+	return append(plugin.WantDir(r.Host, dropInDir(name), o), plugin.Want(s, string(content), o))
 }
