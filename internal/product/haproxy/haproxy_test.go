@@ -1,7 +1,6 @@
 package haproxy
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -56,31 +55,21 @@ func TestRead(t *testing.T) {
 	if i.FileErr != nil {
 		t.Fatal(i.FileErr)
 	}
-	for option, want := range map[string]string{
+	testkitproduct.Reads(t, i, map[string]string{
 		"maxconn": "4000 " + mainFile + ":6", "nbthread": "4 /etc/haproxy/conf.d/30.cfg:2", "ulimit-n": " " + mainFile,
 		"defaults base/timeout-client": "1m " + mainFile + ":15", "listen mqtt/maxconn": "8000 /etc/haproxy/conf.d/20.cfg:3",
 		"global/setenv": "A b c " + mainFile + ":7", "backend unused/acl": `x path_reg \.(js|css)$ a#b c#d ` + mainFile + ":23",
-	} {
-		o := i.Option(option).File
-		if got := o.Or("") + " " + o.Source(); got != want {
-			t.Errorf("%s is %s (%s), want %s", option, got, o.Unknown(), want)
-		}
-	}
+	}, map[string]any{
+		"passthrough_443": nil, "ports": []string{"8080", "8081", "443", "5"},
+		"version": "2.4.22", "stats_socket": "/run/haproxy.sock", "listen_backlog": 8000.0,
+		"missing_timeouts": []string{"backend app: timeout server", "frontend bare: timeout client"}, "frontends_beyond_maxconn": []string{"listen mqtt: 8000"},
+	})
 	for option, want := range map[string]string{
 		"tune.bufsize": "comes from an environment variable", "tune.ssl.cachesize": "haproxy.cfg:10: inside .if", "timeout-server": "2 defaults sections found (defaults base, defaults)",
 		"none": "not a tuning option", "global/a#b": "is not an option name",
 	} {
 		if got := i.Option(option).File.Unknown(); !strings.Contains(got, want) {
 			t.Errorf("%s is unknown for %q, want %q", option, got, want)
-		}
-	}
-	for input, want := range map[string]any{
-		"passthrough_443": nil, "ports": []string{"8080", "8081", "443", "5"},
-		"version": "2.4.22", "stats_socket": "/run/haproxy.sock", "listen_backlog": 8000.0,
-		"missing_timeouts": []string{"backend app: timeout server", "frontend bare: timeout client"}, "frontends_beyond_maxconn": []string{"listen mqtt: 8000"},
-	} {
-		if got := i.Answer(input); !reflect.DeepEqual(got.Value, want) {
-			t.Errorf("%s: %+v, want %v", input, got, want)
 		}
 	}
 	if network, address := i.Files.serves(); network != "tcp" || address != "127.0.0.1:8080" {

@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -62,25 +61,15 @@ func TestRedHat(t *testing.T) {
 	if i.FileErr != nil {
 		t.Fatal(i.FileErr)
 	}
-	for option, want := range map[string]string{
+	product.Reads(t, i, map[string]string{
 		"ServerLimit": "64 /etc/httpd/conf.modules.d/event.conf:2", "MaxRequestWorkers": "1024 /etc/httpd/conf.modules.d/event.conf:3",
 		"Timeout": "60 " + redHatMain + ":5", "keepalive": "On " + redHatMain + ":12", "ProxyTimeout": "600 /etc/httpd/conf.d/10-proxy.conf:2",
 		"KeepAliveTimeout": "${nobody} /etc/httpd/conf.d/10-proxy.conf:3", "virtualhost *:443/ProxyTimeout": "700 /etc/httpd/conf.d/20-host.conf:3",
 		"ListenBacklog": "600 /etc/httpd/conf.modules.d/prefork.conf:9", "directory /var/www/timeout": "1 " + redHatMain + ":7", "MaxSpareThreads": " " + redHatMain,
-	} {
-		o := i.Option(option).File
-		if got := o.Or("") + " " + o.Source(); got != want {
-			t.Errorf("%s is %s, want %s", option, got, want)
-		}
-	}
-	for input, want := range map[string]any{
+	}, map[string]any{
 		"mpm": "event", "server_limit": 64.0, "threads_per_child": 16.0, "max_request_workers": 1024.0, "start_servers": 3.0, "proxy_timeout_s": 600.0,
-		"proxies": true, "version": "2.4.57", "virtual_host_timeouts": "[virtualhost *:443/ProxyTimeout=700]",
-	} {
-		if got := i.Answer(input); fmt.Sprint(got.Value) != fmt.Sprint(want) {
-			t.Errorf("%s: %+v, want %v", input, got, want)
-		}
-	}
+		"proxies": true, "version": "2.4.57", "virtual_host_timeouts": []string{"virtualhost *:443/ProxyTimeout=700"},
+	})
 	if got := i.Answer("open_files_limit"); got.Unknown == "" {
 		t.Errorf("a tree without processes answers %+v", got)
 	}

@@ -42,21 +42,11 @@ func TestRead(t *testing.T) {
 	if i.FileErr != nil {
 		t.Fatal(i.FileErr)
 	}
-	for option, want := range map[string]string{
+	testkitproduct.Reads(t, i, map[string]string{
 		"max_queued_messages": "300 /etc/mosquitto/conf.d/b.conf:1", "max_inflight_messages": "40 " + mainFile + ":6", "sys_interval": "5 /etc/mosquitto/conf.d/a.conf:1",
 		"max_connections": "3 /etc/mosquitto/conf.d/a.conf:2", "listener 8883/max_connections": "50 /etc/mosquitto/conf.d/b.conf:4",
 		"listener 1884  10.0.0.1/max_connections": "20 /etc/mosquitto/conf.d/b.conf:7", "max_queued_bytes": "9 /etc/mosquitto/conf.d/b.conf:5", "memory_limit": " " + mainFile,
-	} {
-		o := i.Option(option).File
-		if got := o.Or("") + " " + o.Source(); got != want {
-			t.Errorf("%s is %s (%s), want %s", option, got, o.Unknown(), want)
-		}
-	}
-	for input, want := range map[string]any{"version": "2.0.20", "connections_limit": 70.0} {
-		if got := i.Answer(input); got.Value != want {
-			t.Errorf("%s: %+v, want %v", input, got, want)
-		}
-	}
+	}, map[string]any{"version": "2.0.20", "connections_limit": 70.0})
 }
 
 func TestListeners(t *testing.T) {

@@ -1,7 +1,6 @@
 package nginx
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -47,24 +46,14 @@ func TestRead(t *testing.T) {
 	if i.FileErr != nil {
 		t.Fatal(i.FileErr)
 	}
-	for option, want := range map[string]string{
+	product.Reads(t, i, map[string]string{
 		"worker_processes": "auto " + mainFile + ":1", "worker_connections": "1024 " + mainFile + ":3", "keepalive_timeout": "65 60 " + mainFile + ":7",
 		"worker_rlimit_nofile": "4096 /etc/nginx/modules.d/a.conf:1", "client_max_body_size": "10m /etc/nginx/conf.d/b.conf:1",
 		"http/server/location //proxy_read_timeout": "1h30m /etc/nginx/conf.d/b.conf:5", "http/log_format": `main $remote_addr "x" { ; } '  ${b} ` + mainFile + ":5",
-		"http/map $a ${b}c/default": "", "gzip": " " + mainFile,
-	} {
-		o := i.Option(option).File
-		if got := o.Or("") + " " + o.Source(); got != want && want != "" {
-			t.Errorf("%s is %s, want %s", option, got, want)
-		}
-	}
-	for input, want := range map[string]any{
+		"http/map $a ${b}c/default": " " + mainFile, "gzip": " " + mainFile,
+	}, map[string]any{
 		"workers": 4.0, "version": "1.20.1", "listen_backlog": 2048.0, "upstreams_without_keepalive": []string{"back"},
-	} {
-		if got := i.Answer(input); !reflect.DeepEqual(got.Value, want) {
-			t.Errorf("%s: %+v, want %v", input, got, want)
-		}
-	}
+	})
 	if network, address := i.Files.listens(); network != "tcp" || address != "[::1]:8443" {
 		t.Errorf("it is asked at %s %s", network, address)
 	}

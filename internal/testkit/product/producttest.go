@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,22 @@ func (b *Bench) Running(option, want string) {
 	o := b.Installed().Option(option)
 	if v, ok := o.Running.Get(); !ok || v != want {
 		b.Errorf("%s runs with %q (%s), want %q", option, v, o.Running.Unknown(), want)
+	}
+}
+
+// Reads checks an instance's options, written "VALUE SOURCE", and its answers to inputs.
+func Reads(t testing.TB, i product.Installed, options map[string]string, answers map[string]any) {
+	t.Helper()
+	for option, want := range options {
+		o := i.Option(option).File
+		if got := o.Or("") + " " + o.Source(); got != want {
+			t.Errorf("%s is %s (%s), want %s", option, got, o.Unknown(), want)
+		}
+	}
+	for input, want := range answers {
+		if got := i.Answer(input); !reflect.DeepEqual(got.Value, want) {
+			t.Errorf("%s: %+v, want %v", input, got, want)
+		}
 	}
 }
 
