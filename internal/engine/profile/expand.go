@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -277,10 +278,8 @@ func (x *expander) run(f *Function, full string, args []string, pos Pos, calls *
 }
 
 func functionNamed(name string) *Function {
-	for i := range Functions {
-		if Functions[i].Name == name {
-			return &Functions[i]
-		}
+	if i := slices.IndexFunc(Functions, func(f Function) bool { return f.Name == name }); i >= 0 {
+		return &Functions[i]
 	}
 	return nil
 }

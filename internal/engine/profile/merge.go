@@ -1,7 +1,9 @@
 package profile
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -264,71 +266,51 @@ func (m *merged) warnReset(old, u *rawUnit) {
 // profiles. Setting an existing key keeps its position; deleting and setting it again moves it to
 // the end.
 type ordered[V any] struct {
-	slots []slot[V]
-	index map[string]int // index in slots
+	slots       map[string]*slot[V]
+	first, next int // the first place and the next one
 }
 
 type slot[V any] struct {
-	key   string
 	value V
-	live  bool
+	place int
 }
 
-func newOrdered[V any]() *ordered[V] { return &ordered[V]{index: map[string]int{}} }
+func newOrdered[V any]() *ordered[V] { return &ordered[V]{slots: map[string]*slot[V]{}} }
 
 func (o *ordered[V]) get(key string) (v V, ok bool) {
-	i, ok := o.index[key]
-	if !ok {
-		return v, false
+	if s := o.slots[key]; s != nil {
+		return s.value, true
 	}
-	return o.slots[i].value, true
+	return v, false
 }
 
 func (o *ordered[V]) set(key string, v V) {
-	if i, ok := o.index[key]; ok {
-		o.slots[i].value = v
+	if s := o.slots[key]; s != nil {
+		s.value = v
 		return
 	}
-	o.index[key] = len(o.slots)
-	o.slots = append(o.slots, slot[V]{key, v, true})
+	o.slots[key] = &slot[V]{v, o.next}
+	o.next++
 }
 
 func (o *ordered[V]) remove(key string) (v V, ok bool) {
-	i, ok := o.index[key]
-	if !ok {
-		return v, false
-	}
-	v = o.slots[i].value
-	o.slots[i] = slot[V]{}
-	delete(o.index, key)
-	return v, true
+	v, ok = o.get(key)
+	delete(o.slots, key)
+	return v, ok
 }
 
 // moveToFront moves keys, which must exist, before all others, in the given order.
 func (o *ordered[V]) moveToFront(keys []string) {
-	front := make([]slot[V], 0, len(o.index))
-	for _, k := range keys {
-		i := o.index[k]
-		front = append(front, o.slots[i])
-		o.slots[i].live = false
-	}
-	for _, s := range o.slots {
-		if s.live {
-			front = append(front, s)
-		}
-	}
-	o.slots = front
-	for i, s := range front {
-		o.index[s.key] = i
+	o.first -= len(keys)
+	for i, k := range keys {
+		o.slots[k].place = o.first + i
 	}
 }
 
 func (o *ordered[V]) values() []V {
-	out := make([]V, 0, len(o.index))
-	for _, s := range o.slots {
-		if s.live {
-			out = append(out, s.value)
-		}
+	out := make([]V, 0, len(o.slots))
+	for _, s := range slices.SortedFunc(maps.Values(o.slots), func(a, b *slot[V]) int { return a.place - b.place }) {
+		out = append(out, s.value)
 	}
 	return out
 }
