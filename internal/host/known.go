@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +42,29 @@ func Why(p string, err error) string {
 		return err.Error() // err names the file, and the invalid line
 	}
 	return fmt.Sprintf("%s cannot be read: %v", p, err)
+}
+
+// PIDs returns the numbers of the machine's processes, ascending.
+func (h *Host) PIDs() (pids []int, err error) {
+	list, err := h.Files.ReadDir("/proc")
+	for _, d := range list {
+		if pid, err := strconv.Atoi(d.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, err
+}
+
+// StatusFields parses /proc/PID/status (proc_pid_status(5)).
+func StatusFields(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(line, ":"); ok {
+			out[key] = strings.TrimSpace(value)
+		}
+	}
+	return out
 }
 
 // File is the content of a file, or why there is none. If a missing file might exist, Unknown

@@ -45,15 +45,14 @@ type processes struct {
 // do not change while a process runs, and the use of limits.
 func readProcesses(h *host.Host, last bool) *processes {
 	p := &processes{at: h.Clock.Now(), all: map[int]*process{}, own: newSnapshot(h)}
-	list, err := h.Files.ReadDir("/proc")
+	list, err := h.PIDs()
 	if err != nil {
 		p.partial = host.Why("/proc", err)
 		return p
 	}
 	left := maxTasks
-	for _, d := range list {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil || h.Live && pid == os.Getpid() {
+	for _, pid := range list {
+		if h.Live && pid == os.Getpid() {
 			continue
 		}
 		one, threads := readProcess(h, pid)

@@ -103,16 +103,12 @@ func (n *numastat) addProcesses(word string) {
 		n.add(pid)
 		return
 	}
-	list, err := n.host.Files.ReadDir("/proc")
+	list, err := n.host.PIDs()
 	before := len(n.pids)
 	found := false
-	for _, d := range list {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == n.self {
-			continue
-		}
-		command := strings.ReplaceAll(n.host.File("/proc/"+d.Name()+"/cmdline").Text, "\x00", " ")
-		if strings.Contains(command, word) || strings.Contains(n.name(pid), word) {
+	for _, pid := range list {
+		command := strings.ReplaceAll(n.host.File(fmt.Sprintf("/proc/%d/cmdline", pid)).Text, "\x00", " ")
+		if pid != n.self && (strings.Contains(command, word) || strings.Contains(n.name(pid), word)) {
 			n.add(pid)
 			found = true
 		}

@@ -43,11 +43,7 @@ func readIdentity(h *host.Host, pid int) (p Identity, ok bool) {
 	if !status.Exists {
 		return p, false
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(status.Text) {
-		key, value, _ := strings.Cut(line, ":")
-		fields[key] = strings.TrimSpace(value)
-	}
+	fields := host.StatusFields(status.Text)
 	kib := func(key string) int64 {
 		n, _ := strconv.ParseInt(strings.TrimSuffix(fields[key], " kB"), 10, 54)
 		return n << 10
@@ -78,24 +74,11 @@ func (p *Identity) readCommand(words []string) {
 	}
 }
 
-// listPIDs returns the numbers of all processes except one.
-func listPIDs(h *host.Host, self int) (pids []int, err error) {
-	list, err := h.Files.ReadDir("/proc")
-	for _, d := range list {
-		if pid, err := strconv.Atoi(d.Name()); err == nil && pid != self {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, err
-}
-
 // matching returns the processes that match a word.
 func matching(h *host.Host, word string, self int) (found []Identity, err error) {
-	pids, err := listPIDs(h, self)
+	pids, err := h.PIDs()
 	number, notNumber := strconv.Atoi(word)
-	if notNumber == nil {
-		pids = slices.DeleteFunc(pids, func(pid int) bool { return pid != number })
-	}
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == self || notNumber == nil && pid != number })
 	for _, pid := range pids {
 		if p, ok := readIdentity(h, pid); ok && (pid == number || p.Matches(word)) {
 			found = append(found, p)

@@ -53,10 +53,8 @@ func Advise(ctx context.Context, h *host.Host, mb, cpu int) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-ctx.Done():
+	if host.Sleep(ctx, Sample) != nil {
 		return nil, context.Cause(ctx)
-	case <-time.After(Sample):
 	}
 	after, err := cpuTimes(h)
 	if err != nil {

@@ -102,10 +102,8 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 		if before, err = ReadUsage(h, o.Self); err != nil {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if host.Sleep(ctx, o.Interval) != nil {
 			return nil, context.Cause(ctx)
-		case <-time.After(o.Interval):
 		}
 	}
 	after, err := ReadUsage(h, o.Self)
@@ -124,7 +122,7 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 // readUsed reads the counters of all processes but one. Kernel threads have no memory and are
 // left out.
 func readUsed(h *host.Host, self int) (map[int]used, error) {
-	pids, err := listPIDs(h, self)
+	pids, err := h.PIDs()
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func readUsed(h *host.Host, self int) (map[int]used, error) {
 		if err != nil {
 			continue // the process has ended
 		}
-		if u, err := parseUsed(string(text), page); err == nil && u.virtual > 0 {
+		if u, err := parseUsed(string(text), page); err == nil && u.virtual > 0 && pid != self {
 			u.at = h.Clock.Now()
 			all[pid] = u
 		}

@@ -4,7 +4,6 @@ package linux
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -43,18 +42,4 @@ func number(word string) (float64, bool) {
 // live converts an open function that needs only the host to a source's Open.
 func live(open func(*host.Host) *platform.Known) func(context.Context, *platform.Subject) platform.Answers {
 	return func(_ context.Context, s *platform.Subject) platform.Answers { return open(s.Host) }
-}
-
-// pids lists the process ids. unknown is the reason why they are unknown, or "".
-func pids(h *host.Host) (pids []string, unknown string) {
-	entries, err := h.Files.ReadDir("/proc")
-	if err != nil {
-		return nil, fmt.Sprintf("/proc cannot be listed: %v", err)
-	}
-	for _, e := range entries {
-		if strings.Trim(e.Name(), "0123456789") == "" {
-			pids = append(pids, e.Name())
-		}
-	}
-	return pids, ""
 }

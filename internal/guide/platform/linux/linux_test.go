@@ -357,6 +357,6 @@ func FuzzParsers(f *testing.F) {
 				t.Errorf("numa_maps %q: node %d %v", text, node, b)
 			}
 		}
-		parseStatus(text)
+		host.StatusFields(text)
 	})
 }

@@ -83,26 +83,26 @@ func numaNodes(s *platform.Subject) (nodes map[int]unit.CPUSet, smallest float64
 }
 
 type process struct {
-	pid      string
+	pid      int
 	name     string
 	resident float64 // bytes
 }
 
 // bigProcesses returns the largest processes by resident memory.
 func bigProcesses(h *host.Host, node float64) (big []process, why string) {
-	all, why := pids(h)
-	if why != "" {
-		return nil, why
+	all, err := h.PIDs()
+	if err != nil {
+		return nil, unlisted(err)
 	}
 	any := false
 	least := max(leastBig, node/20)
 	for _, pid := range all {
-		text, _, ok := read(h, "/proc/"+pid+"/status")
+		text, _, ok := read(h, fmt.Sprintf("/proc/%d/status", pid))
 		if !ok {
 			continue // process has ended
 		}
 		any = true
-		status := parseStatus(text)
+		status := host.StatusFields(text)
 		rss, _, _ := strings.Cut(status["VmRSS"], " ")
 		if kb, ok := number(rss); ok && kb*1024 >= least {
 			big = append(big, process{pid, status["Name"], kb * 1024})
@@ -115,38 +115,28 @@ func bigProcesses(h *host.Host, node float64) (big []process, why string) {
 	return big[:min(len(big), maxBig)], ""
 }
 
-// parseStatus parses lines of "Key:\tvalue".
-func parseStatus(text string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(text) {
-		if k, v, ok := strings.Cut(line, ":"); ok {
-			out[k] = strings.TrimSpace(v)
-		}
-	}
-	return out
-}
-
 // give answers the inputs for the process, unless it has ended.
 func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64, room string) {
-	item := fmt.Sprintf("%s[%s]", path.Base("/"+p.name), p.pid)
-	file := "/proc/" + p.pid + "/numa_maps"
+	item := fmt.Sprintf("%s[%d]", path.Base("/"+p.name), p.pid)
+	dir := fmt.Sprintf("/proc/%d/", p.pid)
+	file := dir + "numa_maps"
 	text, why, ok := read(h, file)
 	if !ok && why.Unknown == "" {
 		return
 	}
 	t.Add("processes", item)
 	in := "processes." + item + "."
-	t.Give(in+"resident_bytes", p.resident, "/proc/"+p.pid+"/status")
+	t.Give(in+"resident_bytes", p.resident, dir+"status")
 	t.Give(in+"node_bytes", smallest, "numa.node")
 	t.Give(in+"room", room, "numa.node")
 	if !ok {
 		t.Put(why, in+"local_percent", in+"bound", in+"nodes")
 		return
 	}
-	status, _, _ := read(h, "/proc/"+p.pid+"/status")
-	allowed, err := unit.ParseCPUList(parseStatus(status)["Cpus_allowed_list"])
+	status, _, _ := read(h, dir+"status")
+	allowed, err := unit.ParseCPUList(host.StatusFields(status)["Cpus_allowed_list"])
 	if err != nil || allowed.IsEmpty() {
-		why := fact.Answer{Unknown: "/proc/" + p.pid + "/status does not list the CPUs that the process may use"}
+		why := fact.Answer{Unknown: dir + "status does not list the CPUs that the process may use"}
 		t.Put(why, in+"local_percent", in+"bound", in+"nodes")
 		return
 	}

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,14 +17,14 @@ var programs = platform.Source{
 	Inputs: inputs("programs", fact.Input{Name: "running", Type: fact.List, Doc: "the names of the processes, each once; the kernel keeps 15 bytes of a name"}),
 	Open: live(func(h *host.Host) *platform.Known {
 		t := &platform.Known{}
-		all, why := pids(h)
-		if why != "" {
-			t.Rest(why)
+		all, err := h.PIDs()
+		if err != nil {
+			t.Rest(unlisted(err))
 			return t
 		}
 		names := map[string]bool{}
 		for _, pid := range all {
-			if comm, _, ok := read(h, "/proc/"+pid+"/comm"); ok {
+			if comm, _, ok := read(h, fmt.Sprintf("/proc/%d/comm", pid)); ok {
 				names[strings.TrimSpace(comm)] = true
 			}
 		}
@@ -35,3 +36,6 @@ var programs = platform.Source{
 		return t
 	}),
 }
+
+// unlisted returns why the processes are unknown.
+func unlisted(err error) string { return fmt.Sprintf("/proc cannot be listed: %v", err) }

@@ -1,11 +1,11 @@
 package satellite
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
@@ -267,24 +267,21 @@ const maxName = 15
 
 // processes returns the PIDs of a program, sorted. all is false if the copy has no processes.
 func (s *satellite) processes(program string) (pids []string, all bool) {
-	list, err := s.host.Files.ReadDir("/proc")
+	list, err := s.host.PIDs()
 	if err != nil {
 		return nil, false
 	}
-	for _, e := range list {
-		if strings.Trim(e.Name(), "0123456789") != "" {
-			continue
-		}
-		comm, err := s.host.Files.ReadFile("/proc/" + e.Name() + "/comm")
+	for _, n := range list {
+		pid := strconv.Itoa(n)
+		comm, err := s.host.Files.ReadFile("/proc/" + pid + "/comm")
 		if err != nil {
 			continue // ended, or a thread of a recorded process
 		}
 		all = true
 		if strings.TrimSpace(string(comm)) == program[:min(len(program), maxName)] {
-			pids = append(pids, e.Name())
+			pids = append(pids, pid)
 		}
 	}
-	slices.SortFunc(pids, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return pids, all
 }
 
