@@ -77,9 +77,9 @@ func merged(key, value *yaml.Node) []*yaml.Node {
 	return all
 }
 
-// Aliased returns the node of an alias, or the node itself.
+// Aliased returns the node of an alias, or the node itself, which may be nil.
 func Aliased(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
+	if n != nil && n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n

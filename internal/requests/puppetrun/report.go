@@ -14,6 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	internaltext "fettle.dev/fettle/internal/text"
+
+	"fettle.dev/fettle/internal/product/conf"
 )
 
 // Report is an agent's report of one run (Puppet::Transaction::Report, formats 2 to 12 of
@@ -80,7 +82,7 @@ func Parse(text []byte) (*Report, error) {
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		return nil, ErrNoReport
 	}
-	top := follow(doc.Content[0])
+	top := conf.Aliased(doc.Content[0])
 	r := &Report{Node: scalar(member(top, "host")), Status: scalar(member(top, "status"))}
 	began := scalar(member(top, "time"))
 	if r.Node == "" || began == "" {
@@ -97,21 +99,21 @@ func Parse(text []byte) (*Report, error) {
 	}
 	if m := member(member(member(top, "metrics"), "time"), "values"); m != nil && m.Kind == yaml.SequenceNode {
 		for _, one := range m.Content[:min(len(m.Content), mostParts)] {
-			if one = follow(one); one.Kind != yaml.SequenceNode || len(one.Content) < 3 { // name, label, value
+			if one = conf.Aliased(one); one.Kind != yaml.SequenceNode || len(one.Content) < 3 { // name, label, value
 				continue
 			}
-			if s, ok := seconds(follow(one.Content[2])); ok {
+			if s, ok := seconds(conf.Aliased(one.Content[2])); ok {
 				r.Parts = append(r.Parts, Part{strings.ToLower(word(one.Content[0])), s})
 			}
 		}
 	}
 	if m := member(top, "resource_statuses"); m != nil && m.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(m.Content); i += 2 {
-			status := follow(m.Content[i+1])
+			status := conf.Aliased(m.Content[i+1])
 			if status.Kind != yaml.MappingNode {
 				continue
 			}
-			one := Resource{Name: scalar(follow(m.Content[i])), Seconds: -1, Failed: yes(status, "failed") || yes(status, "failed_to_restart"), Changed: yes(status, "changed")}
+			one := Resource{Name: scalar(conf.Aliased(m.Content[i])), Seconds: -1, Failed: yes(status, "failed") || yes(status, "failed_to_restart"), Changed: yes(status, "changed")}
 			if s, ok := seconds(member(status, "evaluation_time")); ok {
 				one.Seconds = s
 			}
@@ -152,14 +154,6 @@ func weight(text []byte) int {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// follow returns the node to which an alias refers, or n itself.
-func follow(n *yaml.Node) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
-}
-
 // member returns a member of a mapping, or nil if there is none.
 func member(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -167,14 +161,14 @@ func member(n *yaml.Node, name string) *yaml.Node {
 	}
 	for i := 0; i+1 < min(len(n.Content), 2*mostMembers); i += 2 {
 		if word(n.Content[i]) == name {
-			return follow(n.Content[i+1])
+			return conf.Aliased(n.Content[i+1])
 		}
 	}
 	return nil
 }
 
 // word returns a name without the colon of a Ruby symbol.
-func word(n *yaml.Node) string { return strings.TrimPrefix(scalar(follow(n)), ":") }
+func word(n *yaml.Node) string { return strings.TrimPrefix(scalar(conf.Aliased(n)), ":") }
 
 // scalar returns the text of a scalar, or "" for other nodes.
 func scalar(n *yaml.Node) string {

@@ -174,7 +174,7 @@ func parse(name, text string) (docs []document, err error) {
 		if line, err := merge(n, &left); err != nil {
 			return docs, fmt.Errorf("%s:%d: %w", name, line, err)
 		}
-		d := document{file: name, Node: follow(n.Content[0])}
+		d := document{file: name, Node: conf.Aliased(n.Content[0])}
 		items := d.get("items")
 		if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(d.text("kind"), "List") {
 			docs = append(docs, d)
@@ -185,7 +185,7 @@ func parse(name, text string) (docs []document, err error) {
 			if len(docs) >= maxDocuments {
 				break
 			}
-			item = follow(item)
+			item = conf.Aliased(item)
 			docs = append(docs, document{file: name, Node: named(item, kind, d.text("apiVersion")), whole: true})
 		}
 	}
@@ -213,7 +213,7 @@ func (d document) get(keys ...string) *yaml.Node { return get(d.Node, keys...) }
 
 func get(n *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
-		if n = follow(n); n == nil || n.Kind != yaml.MappingNode {
+		if n = conf.Aliased(n); n == nil || n.Kind != yaml.MappingNode {
 			return nil
 		}
 		var next *yaml.Node
@@ -224,35 +224,27 @@ func get(n *yaml.Node, keys ...string) *yaml.Node {
 		}
 		n = next
 	}
-	if n = follow(n); n != nil && n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+	if n = conf.Aliased(n); n != nil && n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return nil
-	}
-	return n
-}
-
-// follow resolves an alias.
-func follow(n *yaml.Node) *yaml.Node {
-	if n != nil && n.Kind == yaml.AliasNode {
-		return n.Alias
 	}
 	return n
 }
 
 // list returns the entries of a sequence, if it is one.
 func list(n *yaml.Node) []*yaml.Node {
-	if n = follow(n); n == nil || n.Kind != yaml.SequenceNode {
+	if n = conf.Aliased(n); n == nil || n.Kind != yaml.SequenceNode {
 		return nil
 	}
 	out := make([]*yaml.Node, len(n.Content))
 	for i, c := range n.Content {
-		out[i] = follow(c)
+		out[i] = conf.Aliased(c)
 	}
 	return out
 }
 
 // keys returns the keys of a mapping.
 func keys(n *yaml.Node) []string {
-	if n = follow(n); n == nil || n.Kind != yaml.MappingNode {
+	if n = conf.Aliased(n); n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
 	var out []string

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/product/conf"
 	"fettle.dev/fettle/internal/text"
 )
 
@@ -52,7 +53,7 @@ var notApplied = map[string]string{
 // refusedValues answers with values of a KubeletConfig that keep it from being applied, or the
 // cluster's kubelets from starting.
 func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
-	n := follow(k.get("spec", "kubeletConfig"))
+	n := conf.Aliased(k.get("spec", "kubeletConfig"))
 	config := map[string]any{}
 	if n != nil && n.Kind == yaml.MappingNode {
 		if err := n.Decode(&config); err != nil {
@@ -99,7 +100,7 @@ type kubeletConfig struct {
 func unknownKeys(d document, version string, release kuberelease.Release) (unknown []string, at string) {
 	unknown, at = []string{}, d.at(d.get("spec", "kubeletConfig"))
 	look := func(n *yaml.Node, known []string) {
-		n = follow(n)
+		n = conf.Aliased(n)
 		if n == nil || n.Kind != yaml.MappingNode {
 			return
 		}

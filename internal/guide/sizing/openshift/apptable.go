@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/guide/sizing"
+	"fettle.dev/fettle/internal/product/conf"
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
@@ -80,21 +81,13 @@ func parseApps(text string) ([]application, error) {
 	}
 	var out []application
 	for _, n := range root.Content {
-		app, err := parseApp(follow(n))
+		app, err := parseApp(conf.Aliased(n))
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, app)
 	}
 	return out, nil
-}
-
-// follow resolves an alias.
-func follow(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
 }
 
 // parseApp reads one application.
@@ -120,7 +113,7 @@ func parseApp(n *yaml.Node) (application, error) {
 func (app *application) take(n *yaml.Node, seen map[string]bool, merged bool) error {
 	var more []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], follow(n.Content[i+1])
+		key, value := n.Content[i], conf.Aliased(n.Content[i+1])
 		if key.Tag == "!!merge" && !merged && value.Kind == yaml.MappingNode {
 			more = append(more, value)
 			continue
