@@ -23,8 +23,11 @@ func ParseCPUTimes(text string) (map[string]CPUTime, error) {
 	out := map[string]CPUTime{}
 	for line := range strings.Lines(text) {
 		w := strings.Fields(line)
-		if len(w) < 9 || !strings.HasPrefix(w[0], "cpu") {
+		if len(w) == 0 || !strings.HasPrefix(w[0], "cpu") {
 			continue
+		}
+		if len(w) < 9 {
+			return nil, errFormat
 		}
 		n, err := numbers(w[1:9]) // user nice system idle iowait irq softirq steal; user includes guest
 		if err != nil {

@@ -1,5 +1,7 @@
 package fleet
 
+import "fettle.dev/fettle/internal/fact/activity"
+
 // Figures describe a machine over a period of time.
 type Figures struct {
 	Machine string  `json:"machine"`
@@ -34,20 +36,23 @@ type Network struct {
 func (c *Course) figures(first, last int) (Figures, bool) {
 	a, b := c.seen[first], c.seen[last]
 	length := b.uptime - a.uptime
-	if length < 0 || len(a.cpus) != len(b.cpus) || len(a.queued) != len(b.queued) {
+	if length < 0 || len(a.times) != len(b.times) || len(a.queued) != len(b.queued) {
 		if c.ended == nil {
 			c.ended = errRestarted
 		}
 		return Figures{}, false
 	}
-	if length == 0 || b.cpu.all <= a.cpu.all { // less than a tick apart
+	before, after := a.times["cpu"], b.times["cpu"]
+	if length == 0 || after.TotalS() <= before.TotalS() { // less than a tick apart
 		return Figures{}, false
 	}
-	f := Figures{Machine: c.Name, FromS: c.at[first].Seconds(), ToS: c.at[last].Seconds(), CPUs: len(b.cpus), Networks: map[string]Network{}}
-	f.CPUShare = share(a.cpu, b.cpu)
-	f.StolenShare = float64(b.cpu.stolen-min(a.cpu.stolen, b.cpu.stolen)) / float64(b.cpu.all-a.cpu.all)
-	for i := range b.cpus {
-		f.BusiestCPUShare = max(f.BusiestCPUShare, share(a.cpus[i], b.cpus[i]))
+	f := Figures{Machine: c.Name, FromS: c.at[first].Seconds(), ToS: c.at[last].Seconds(), CPUs: len(b.times) - 1, Networks: map[string]Network{}}
+	f.CPUShare = share(before, after)
+	f.StolenShare = max(0, after.StealS-before.StealS) / (after.TotalS() - before.TotalS())
+	for name, t := range b.times {
+		if name != "cpu" {
+			f.BusiestCPUShare = max(f.BusiestCPUShare, share(a.times[name], t))
+		}
 	}
 	if n := len(b.queued); n > 0 {
 		longest := 0.0
@@ -59,7 +64,7 @@ func (c *Course) figures(first, last int) (Figures, bool) {
 		f.LongestRunQueue = &longest
 	} else {
 		for _, s := range c.seen[first+1 : last+1] {
-			f.RunQueue += float64(max(0, s.runnable-1)) / float64(len(b.cpus)) / float64(last-first)
+			f.RunQueue += float64(max(0, s.runnable-1)) / float64(f.CPUs) / float64(last-first)
 		}
 	}
 	for _, s := range c.seen[first+1 : last+1] {
@@ -77,11 +82,12 @@ func (c *Course) figures(first, last int) (Figures, bool) {
 	return f, true
 }
 
-// share returns the share of time in which a processor was not idle between two samples. The
-// kernel's idle time may decrease by one tick.
-func share(a, b ticks) float64 {
-	all := float64(b.all) - float64(a.all)
-	idle := float64(b.idle) - float64(a.idle)
+// share returns the share of time in which a processor was not idle between two samples. While it
+// waits for a disk it is idle: another task could run. The kernel's idle time may decrease by one
+// tick.
+func share(a, b activity.CPUTime) float64 {
+	all := b.TotalS() - a.TotalS()
+	idle := b.IdleS + b.IOWaitS - a.IdleS - a.IOWaitS
 	if all <= 0 {
 		return 0
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"fettle.dev/fettle/internal/fact/activity"
 )
 
 // Files are the files of a sample, in reading order; a kernel may lack some. Each begins with
@@ -15,8 +17,8 @@ var Files = []string{"/proc/uptime", "/proc/stat", "/proc/schedstat", "/proc/mem
 // snapshot holds the state of a machine at one time. Counters count since boot.
 type snapshot struct {
 	uptime float64 // s
-	cpu    ticks   // of all processors
-	cpus   []ticks
+	// times are the times of each processor, and with the name cpu those of all.
+	times map[string]activity.CPUTime
 	// runnable is the number of running or waiting processes at that time, including the reader.
 	runnable int
 	// queued is the total time for which tasks ran or waited on each processor, in ns. It is
@@ -26,13 +28,11 @@ type snapshot struct {
 	received, posted map[string]uint64
 }
 
-// ticks holds the times of a processor, in kernel ticks.
-type ticks struct{ all, idle, stolen uint64 }
-
 // parse reads the concatenated files.
 func parse(text []byte) (*snapshot, error) {
 	s := &snapshot{memory: -1, free: -1, received: map[string]uint64{}, posted: map[string]uint64{}}
 	part := ""
+	var stat strings.Builder
 	for line := range bytes.Lines(text) {
 		words := strings.Fields(string(line))
 		if len(words) == 0 {
@@ -59,7 +59,10 @@ func parse(text []byte) (*snapshot, error) {
 		var err error
 		switch part {
 		case "stat":
-			err = s.stat(words)
+			stat.Write(line)
+			if words[0] == "procs_running" && len(words) == 2 {
+				s.runnable, err = strconv.Atoi(words[1])
+			}
 		case "schedstat":
 			err = s.schedstat(words)
 		case "meminfo":
@@ -71,8 +74,11 @@ func parse(text []byte) (*snapshot, error) {
 			return nil, fmt.Errorf("/proc: %q: %w", short(line), err)
 		}
 	}
-	switch {
-	case len(s.cpus) == 0:
+	var err error
+	switch s.times, err = activity.ParseCPUTimes(stat.String()); {
+	case err != nil:
+		return nil, fmt.Errorf("/proc/stat: %w", err)
+	case len(s.times) < 2:
 		return nil, errors.New("/proc/stat lists no processors")
 	case s.memory <= 0 || s.free < 0:
 		return nil, errors.New("/proc/meminfo lacks MemTotal or MemAvailable")
@@ -81,41 +87,6 @@ func parse(text []byte) (*snapshot, error) {
 }
 
 func short(line []byte) string { return string(bytes.TrimSpace(line[:min(len(line), 60)])) }
-
-// stat parses a line of /proc/stat: proc_stat(5).
-func (s *snapshot) stat(words []string) error {
-	if words[0] == "procs_running" && len(words) == 2 {
-		n, err := strconv.Atoi(words[1])
-		s.runnable = n
-		return err
-	}
-	if !strings.HasPrefix(words[0], "cpu") {
-		return nil
-	}
-	if len(words) < 9 {
-		return errors.New("want user, nice, system, idle, iowait, irq, softirq and steal")
-	}
-	var t ticks
-	for i, word := range words[1:9] { // user time includes guest time
-		n, err := strconv.ParseUint(word, 10, 64)
-		if err != nil {
-			return err
-		}
-		t.all += n
-		switch i {
-		case 3, 4: // idle while waiting for a disk: another task could run
-			t.idle += n
-		case 7:
-			t.stolen = n
-		}
-	}
-	if words[0] == "cpu" {
-		s.cpu = t
-	} else {
-		s.cpus = append(s.cpus, t)
-	}
-	return nil
-}
 
 // schedstat parses a line of /proc/schedstat. Numbers 7 and 8 of a processor are the times for
 // which tasks ran and waited, in ns (kernel, Documentation/scheduler/sched-stats.rst).

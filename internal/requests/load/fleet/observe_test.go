@@ -121,10 +121,10 @@ func TestFigures(t *testing.T) {
 func TestRefused(t *testing.T) {
 	good := machine{sched: true, at: 1, memory: 500}.text()
 	for want, text := range map[string]string{
-		"lists no processors":                  "",
+		"/proc/stat: not in the format":        "",
 		"is not the beginning of /proc/uptime": "sh: cat: not found\n",
 		"lacks MemTotal":                       strings.ReplaceAll(good, "MemAvailable", "Other"),
-		"want user, nice":                      strings.Replace(good, "cpu0 ", "cpu0 1 2 3\ncpu0 ", 1),
+		"not in the format that the kernel":    strings.Replace(good, "cpu0 ", "cpu0 1 2 3\ncpu0 ", 1),
 		"invalid syntax":                       strings.Replace(good, "eth0:", "eth0: x", 1),
 		"want nine numbers":                    strings.Replace(good, "timestamp", "cpu9 1 2 3\ntimestamp", 1),
 		"want a number of kB":                  strings.Replace(good, "1000 kB", "1000 MB", 1),
