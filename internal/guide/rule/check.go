@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -297,7 +298,7 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 		if !yes {
 			continue
 		}
-		want, pass = or(v.Want, want), or(v.Pass, pass)
+		want, pass = cmp.Or(v.Want, want), cmp.Or(v.Pass, pass)
 		if v.Why != "" {
 			f.Why = v.Why
 		}
@@ -338,13 +339,6 @@ func (c *Catalogue) judge(r *Rule, env map[string]any, f *Finding) error {
 	}
 	f.Fix, err = r.Fix.fill(env, f)
 	return err
-}
-
-func or(a, b *Expr) *Expr {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // truth evaluates a condition. Without a condition it returns none.

@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,7 +58,7 @@ func (s *satellite) readInstaller() *installer {
 	if name := e[":answer_file"].text; name != "" {
 		i.answers, i.file = s.yaml(within("/etc/foreman-installer", name))
 	} else {
-		i.file = file{path: f.path, unknown: or(f.unknown, f.path+" does not name an answer file")}
+		i.file = file{path: f.path, unknown: cmp.Or(f.unknown, f.path+" does not name an answer file")}
 	}
 	return i
 }
@@ -120,7 +121,7 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	a := s.tuning()
 	size, _ := a.Value.(string)
 	if a.Unknown != "" || size == "" {
-		return "", "", false, or(a.Unknown, "the installer has no size (--tuning)")
+		return "", "", false, cmp.Or(a.Unknown, "the installer has no size (--tuning)")
 	}
 	const dir = "/usr/share/foreman-installer/config/foreman.hiera/tuning/"
 	common, f := s.yaml(dir + "common.yaml")
@@ -135,7 +136,7 @@ func (s *satellite) sizeCell(key string) (text, at string, ok bool, unknown stri
 	p := s.find()
 	t, err := sizes()
 	if err != nil || p.unknown != "" {
-		return "", "", false, or(p.unknown, fmt.Sprint(err))
+		return "", "", false, cmp.Or(p.unknown, fmt.Sprint(err))
 	}
 	e, err := t.Edition(p.version)
 	if err != nil {
@@ -239,7 +240,7 @@ func (s *satellite) checkpointTarget() fact.Answer {
 	a := s.subject.Answer("postgresql.version")
 	version, ok := a.Value.(string)
 	if !ok {
-		return fact.Answer{Unknown: "no file sets this option, and the default depends on the version: " + or(a.Unknown, "version unknown"), At: a.At}
+		return fact.Answer{Unknown: "no file sets this option, and the default depends on the version: " + cmp.Or(a.Unknown, "version unknown"), At: a.At}
 	}
 	major, _, _ := strings.Cut(version, ".")
 	n, err := strconv.Atoi(major)

@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"math"
@@ -153,7 +154,7 @@ func (s *satellite) dynflowThreads() fact.Answer {
 		a := s.concurrency(name)
 		n, ok := a.Value.(float64)
 		if !ok {
-			return fact.Answer{Unknown: or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml does not set concurrency"), At: a.At}
+			return fact.Answer{Unknown: cmp.Or(a.Unknown, "/etc/foreman/dynflow/"+name+".yml does not set concurrency"), At: a.At}
 		}
 		sum += n
 	}
@@ -178,7 +179,7 @@ func executor(name string, kind fact.Type) func(*satellite) fact.Answer {
 			if v, ok := e.values[name]; ok {
 				return platform.Typed(v.Text, kind, v.At)
 			}
-			unknown = or(unknown, e.unknown)
+			unknown = cmp.Or(unknown, e.unknown)
 		}
 		for _, p := range []string{"/etc/sysconfig/dynflowd", "/etc/sysconfig/foreman-tasks"} {
 			f := s.read(p)

@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ func (s *satellite) mounted(dir string) (point, unknown string) {
 	points, ok := s.subject.Facts().Members("mount")
 	if !ok || len(points) == 0 {
 		it, _ := s.subject.Facts().Lookup("mount")
-		return "", or(it.Unknown, "the mounts are unknown")
+		return "", cmp.Or(it.Unknown, "the mounts are unknown")
 	}
 	if at, err := s.host.Files.Resolve(dir); err == nil {
 		dir = at

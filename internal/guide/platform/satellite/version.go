@@ -1,6 +1,7 @@
 package satellite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -187,12 +188,12 @@ func (s *satellite) findByFiles(p *satelliteProduct, unknown string) {
 		p.complete()
 	case scenario == "satellite" || scenario == "katello":
 		p.role = "server"
-		p.unknown = "version of Satellite unknown: " + or(version.unknown, version.path+" is missing")
+		p.unknown = "version of Satellite unknown: " + cmp.Or(version.unknown, version.path+" is missing")
 	case scenario == "capsule" || scenario == "foreman-proxy-content":
 		proxy := s.read("/usr/share/foreman-proxy/VERSION")
 		p.role = "capsule"
 		if !proxy.exists {
-			p.unknown = "version of the Capsule unknown: " + or(unknown, or(proxy.unknown, proxy.path+" is missing"))
+			p.unknown = "version of the Capsule unknown: " + cmp.Or(unknown, proxy.unknown, proxy.path+" is missing")
 			return
 		}
 		p.foreman, p.at = strings.TrimSpace(proxy.text), proxy.path
@@ -203,13 +204,6 @@ func (s *satellite) findByFiles(p *satelliteProduct, unknown string) {
 	if p.unknown == "" && p.role == "" && version.unknown != "" && scenario == "" {
 		p.unknown = version.unknown
 	}
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (s *satellite) version() fact.Answer {
@@ -248,7 +242,7 @@ func (s *satellite) hosts() fact.Answer {
 			return value(e, f, key, fact.Number)
 		}
 	}
-	return fact.Answer{Unknown: or(f.unknown, "number of registered hosts unknown (no usage report of satellite-maintain: "+report+")"), At: report}
+	return fact.Answer{Unknown: cmp.Or(f.unknown, "number of registered hosts unknown (no usage report of satellite-maintain: "+report+")"), At: report}
 }
 
 func (s *satellite) capsuleHosts() fact.Answer {
