@@ -106,7 +106,7 @@ func readSliced(ctx context.Context, h *host.Host, paths []string, open func(*so
 	if whole == nil || ctx.Err() != nil {
 		return nil, cut
 	}
-	slice := Slice(whole.first, whole.last, sliceCount)
+	slice := Slice(whole.First, whole.Last, sliceCount)
 	o.slice, o.Percentiles, o.Slowest = &slice, false, 0
 	o.By = [][]string{o.By[0], {}}
 	o.Groups *= sliceCount

@@ -11,7 +11,7 @@ func (r *Result) span() float64 {
 	if r.Requests == 0 {
 		return 0
 	}
-	return float64(r.last-r.first) / 1e6
+	return float64(r.Last-r.First) / 1e6
 }
 
 // Nothing reports whether the logs had lines but none could be read.
@@ -34,11 +34,11 @@ func (r *Result) Report(sort string, top int) *Report {
 
 func (r *Result) report(sort string, top int) *Report {
 	out := &Report{Schema: "fettle/logs/v1", Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, LeftOut: r.Left, OtherLines: r.Others, Unended: r.Unended, Unbegun: r.Unbegun,
-		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...), where: r.where, merged: r.merged}
+		Unread: r.Unread, By: []Grouping{}, Hours: []Group{}, Slowest: append([]SlowLine{}, r.Slowest...), where: r.Where, merged: r.merged}
 	span := r.span()
 	timed := !r.timeless()
 	if r.Requests > 0 && timed {
-		first, last := time.UnixMicro(r.first).UTC(), time.UnixMicro(r.last).UTC()
+		first, last := time.UnixMicro(r.First).UTC(), time.UnixMicro(r.Last).UTC()
 		out.First, out.Last, out.SpanS = &first, &last, span
 	}
 	r.all = r.Hours.Sum()
@@ -95,11 +95,11 @@ func (r *Result) busy() Busy {
 		b.MostAt = &most
 	}
 	if r.Requests > 0 {
-		b.Mean = min(b.Most, r.timeline.mean(r.first, r.last)) // rounding may exceed Most
+		b.Mean = min(b.Most, r.timeline.mean(r.First, r.Last)) // rounding may exceed Most
 	}
 	step, moments = r.Moments(time.Minute)
 	b.MinuteS = step.Seconds()
-	end := time.UnixMicro(r.last)
+	end := time.UnixMicro(r.Last)
 	for m := range moments {
 		if m.Start.After(end) {
 			break // later steps have only requests in progress; Mean excludes them too

@@ -31,34 +31,42 @@ type Options struct {
 
 // Result holds the figures of logs.
 type Result struct {
-	Logs     []LogRead
-	NotRead  []source.NotRead // unreadable files of a directory that may contain requests
-	Copies   []source.NotRead // files that repeat the lines of another file
-	By       [][]string
-	Tables   []*Table   // one for each grouping of By
-	Hours    *Table     // by hour of arrival
-	Slowest  []SlowLine // slowest first, at most Options.Slowest
-	Requests uint64
-	Left     uint64 // requests omitted by Where, Since or Until
-	Others   uint64 // lines of the format that are not requests
-	Unread   UnreadLines
-	Unended  int // multi-line requests without an end
-	Unbegun  int // and without a beginning
+	summary
+	Tables []*Table // one for each grouping of By
+	Hours  *Table   // by hour of arrival
 
-	ids         []string // identifiers of the readings in this result, once it was saved
-	all         *Table   // sum of all groups, while a report is created
-	slowest     int
-	where       string
-	merged      bool  // loaded from a file that Save wrote
-	first, last int64 // arrival of the first and last request, in microseconds since 1970
-	timeline    timeline
-	slots       *slots // nil unless OverTime was requested
+	all      *Table // sum of all groups, while a report is created
+	merged   bool   // loaded from a file that Save wrote
+	timeline timeline
+	slots    *slots // nil unless OverTime was requested
+}
+
+// summary holds the figures of logs without the tables. It is part of the header that Save writes.
+type summary struct {
+	IDs      []string    `json:"ids"` // identifiers of the readings in this result, once it was saved
+	Logs     []LogRead   `json:"logs"`
+	By       [][]string  `json:"by"`
+	Slowest  []SlowLine  `json:"slowest"`      // slowest first, at most Most
+	Most     int         `json:"most_slowest"` // Options.Slowest
+	Requests uint64      `json:"requests"`
+	Left     uint64      `json:"left_out"`    // requests omitted by Where, Since or Until
+	Others   uint64      `json:"other_lines"` // lines of the format that are not requests
+	Unread   UnreadLines `json:"unread"`
+	Unended  int         `json:"unended"` // multi-line requests without an end
+	Unbegun  int         `json:"unbegun"` // and without a beginning
+	// First and Last are the arrival of the first and last request, in microseconds since 1970.
+	First int64  `json:"first_us"`
+	Last  int64  `json:"last_us"`
+	Where string `json:"where,omitempty"`
+
+	NotRead []source.NotRead `json:"not_read,omitempty"` // unreadable files of a directory that may contain requests
+	Copies  []source.NotRead `json:"copies,omitempty"`   // files that repeat the lines of another file
 }
 
 // newResult returns a result without requests.
 func newResult(o *Options) *Result {
-	r := &Result{By: o.By, slowest: o.Slowest, where: o.Where, first: math.MaxInt64, last: math.MinInt64,
-		Hours: New(o.Percentiles, mostHours), Unread: UnreadLines{Examples: []UnreadLine{}}}
+	r := &Result{summary: summary{By: o.By, Most: o.Slowest, Where: o.Where, First: math.MaxInt64, Last: math.MinInt64, Unread: UnreadLines{Examples: []UnreadLine{}}},
+		Hours: New(o.Percentiles, mostHours)}
 	if o.OverTime {
 		r.slots = newSlots()
 	}

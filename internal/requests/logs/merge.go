@@ -16,7 +16,7 @@ func (r *Result) Merge(o *Result) error {
 	if r.Hours.Percentiles != o.Hours.Percentiles {
 		return fmt.Errorf("only one of the parts has percentiles by hour; save both with the same options")
 	}
-	if r.where != o.where {
+	if r.Where != o.Where {
 		return fmt.Errorf("this part contains %s, the earlier parts %s; different selections cannot be added", o.which(), r.which())
 	}
 	if r.timeless() != o.timeless() {
@@ -28,21 +28,21 @@ func (r *Result) Merge(o *Result) error {
 			return fmt.Errorf("this part is already merged: its requests would count twice")
 		}
 	}
-	r.ids = append(mine, o.readings()...)
+	r.IDs = append(mine, o.readings()...)
 	r.Logs = append(r.Logs, o.Logs...)
 	r.NotRead = append(r.NotRead, o.NotRead...)
 	r.Copies = append(r.Copies, o.Copies...)
-	r.slowest = max(r.slowest, o.slowest)
+	r.Most = max(r.Most, o.Most)
 	r.add(o)
 	return nil
 }
 
 // which describes which requests were selected.
 func (r *Result) which() string {
-	if r.where == "" {
+	if r.Where == "" {
 		return "all requests"
 	}
-	return fmt.Sprintf("requests with --where %q", r.where)
+	return fmt.Sprintf("requests with --where %q", r.Where)
 }
 
 // add adds the result of other requests from the same logs.
@@ -72,7 +72,7 @@ func (r *Result) add(o *Result) {
 	} else {
 		r.slots = nil // slots cover only one part
 	}
-	r.first, r.last = min(r.first, o.first), max(r.last, o.last)
+	r.First, r.Last = min(r.First, o.First), max(r.Last, o.Last)
 }
 
 // first keeps the first examples, ordered by path and line.
@@ -89,7 +89,7 @@ func (r *Result) slow(one SlowLine) {
 		return cmp.Or(cmp.Compare(b.TookS, a.TookS), a.Time.Compare(b.Time), cmp.Compare(a.Line, b.Line))
 	})
 	r.Slowest = slices.Insert(r.Slowest, at, one)
-	r.Slowest = r.Slowest[:min(len(r.Slowest), r.slowest)]
+	r.Slowest = r.Slowest[:min(len(r.Slowest), r.Most)]
 }
 
 // groupings writes groupings as --by takes them: "status, method,path".

@@ -13,7 +13,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/text"
 )
 
@@ -25,27 +24,11 @@ var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // part is the header of a part, one line of JSON. The tables follow it.
 type part struct {
-	Schema   string      `json:"schema"`
-	IDs      []string    `json:"ids"` // readings that the part contains
-	Logs     []LogRead   `json:"logs"`
-	By       [][]string  `json:"by"`
-	Groups   int         `json:"groups"`
-	Slowest  []SlowLine  `json:"slowest"`
-	Most     int         `json:"most_slowest"`
-	Requests uint64      `json:"requests"`
-	Left     uint64      `json:"left_out"`
-	Others   uint64      `json:"other_lines"`
-	Unread   UnreadLines `json:"unread"`
-	Unended  int         `json:"unended"`
-	Unbegun  int         `json:"unbegun"`
-	First    int64       `json:"first_us"`
-	Last     int64       `json:"last_us"`
-	Step     int         `json:"step"`
-	Chunks   int         `json:"chunks"`
-	Where    string      `json:"where,omitempty"`
-
-	NotRead []source.NotRead `json:"not_read,omitempty"`
-	Copies  []source.NotRead `json:"copies,omitempty"`
+	Schema string `json:"schema"`
+	summary
+	Groups int `json:"groups"`
+	Step   int `json:"step"`
+	Chunks int `json:"chunks"`
 }
 
 // Save writes a result for Load. zstd's checksum detects later damage.
@@ -59,7 +42,8 @@ func (r *Result) Save(to io.Writer) error {
 	for _, t := range r.Tables {
 		groups = t.Limit
 	}
-	head, err := json.Marshal(part{partSchema, r.readings(), r.Logs, r.By, groups, r.Slowest, r.slowest, r.Requests, r.Left, r.Others, r.Unread, r.Unended, r.Unbegun, r.first, r.last, r.timeline.step, len(r.timeline.chunks), r.where, r.NotRead, r.Copies})
+	r.readings()
+	head, err := json.Marshal(part{partSchema, r.summary, groups, r.timeline.step, len(r.timeline.chunks)})
 	if err != nil {
 		return err
 	}
@@ -72,10 +56,10 @@ func (r *Result) Save(to io.Writer) error {
 
 // readings identifies the readings in a result. Merge uses it to count no reading twice.
 func (r *Result) readings() []string {
-	if len(r.ids) == 0 {
-		r.ids = []string{rand.Text()}
+	if len(r.IDs) == 0 {
+		r.IDs = []string{rand.Text()}
 	}
-	return r.ids
+	return r.IDs
 }
 
 // partMemory limits the memory for decompressing a part, in bytes.
@@ -103,7 +87,7 @@ func Load(from io.Reader) (*Result, error) {
 	if len(p.IDs) == 0 || slices.Contains(p.IDs, "") {
 		return nil, errors.New("part of fettle logs --save without an identifier; save the part again")
 	}
-	r := &Result{ids: p.IDs, merged: true, Logs: p.Logs, By: p.By, Slowest: p.Slowest, slowest: p.Most, Requests: p.Requests, Left: p.Left, Others: p.Others, Unread: p.Unread, Unended: p.Unended, Unbegun: p.Unbegun, first: p.First, last: p.Last, where: p.Where, NotRead: p.NotRead, Copies: p.Copies}
+	r := &Result{summary: p.summary, merged: true}
 	tables := make([]*Table, 1+len(p.By))
 	for i := range tables {
 		limit := p.Groups

@@ -162,7 +162,7 @@ func (s *shard) block(b *source.Block) {
 func (s *shard) take(r *Request, by [][]Dimension) {
 	x := s.res.Hours.Sample(r.Duration, r.Status >= 500)
 	s.res.Requests++
-	s.res.first, s.res.last = min(s.res.first, r.Time), max(s.res.last, r.Time)
+	s.res.First, s.res.Last = min(s.res.First, r.Time), max(s.res.Last, r.Time)
 	s.res.timeline.add(r.Time, r.Duration, r.Status >= 500)
 	if s.res.slots != nil {
 		s.res.slots.add(r.Time, r.Duration, int(r.Status))
@@ -173,9 +173,9 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 		s.hourGroup = s.res.Hours.Find(hashOf(text), text)
 	}
 	s.res.Hours.Add(s.hourGroup, x)
-	if r.Duration > s.slow && s.res.slowest > 0 {
+	if r.Duration > s.slow && s.res.Most > 0 {
 		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Raw[:min(len(r.Raw), lineShown)], []byte("\ufffd")))})
-		if k := s.res.slowest; len(s.res.Slowest) == k {
+		if k := s.res.Most; len(s.res.Slowest) == k {
 			s.slow = int64(math.Round(s.res.Slowest[k-1].TookS * 1e6))
 		}
 	}
