@@ -1,6 +1,7 @@
 package openshift
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -54,48 +55,37 @@ func (t *told) given(input string) fact.Answer {
 	return a
 }
 
+// readers are the functions that read a kind of document. interfaceOf makes it an item of the set of
+// documents.
+var readers = map[string][]func(*told, document){
+	"InstallConfig":      {(*told).interfaceOf, (*told).installConfig, (*told).devicesOf},
+	"Network":            {(*told).interfaceOf, (*told).devicesOf, (*told).network},
+	"KubeletConfig":      {(*told).interfaceOf, (*told).kubelet},
+	"MachineHealthCheck": {(*told).interfaceOf, (*told).healthCheck},
+	"Tuned":              {(*told).interfaceOf, (*told).tuned},
+	"PerformanceProfile": {(*told).performanceProfile},
+	"MachineConfig":      {(*told).interfaceOf, (*told).machineConfig},
+	"ClusterVersion":     {(*told).version},
+	"FeatureGate":        {(*told).interfaceOf, (*told).featureGate},
+	"Node":               {(*told).node},
+	"Monitoring":         {(*told).interfaceOf, (*told).monitoring},
+}
+
 // take reads a document.
 func (t *told) take(d document) {
-	switch kind := d.kind(); kind {
-	case "InstallConfig":
-		t.interfaceOf(d, kind)
-		t.installConfig(d)
-		t.devicesOf(d)
-	case "Network":
-		t.interfaceOf(d, d.text("kind"))
-		t.devicesOf(d)
-		t.network(d)
-	case "KubeletConfig":
-		t.interfaceOf(d, d.text("kind"))
-		t.kubelet(d)
-	case "MachineHealthCheck":
-		t.interfaceOf(d, d.text("kind"))
-		t.healthCheck(d)
-	case "Tuned":
-		t.interfaceOf(d, d.text("kind"))
-		t.tuned(d)
-	case "PerformanceProfile":
-		t.performanceProfile(d)
-	case "MachineConfig":
-		t.interfaceOf(d, d.text("kind"))
-		t.machineConfig(d)
-	case "ClusterVersion":
-		t.version(d)
-	case "FeatureGate":
-		t.interfaceOf(d, kind)
-		t.featureGate(d)
-	case "Node":
-		t.node(d)
-	case "Monitoring":
-		t.interfaceOf(d, d.text("kind"))
-		t.monitoring(d)
-	case "ClusterConfig":
+	kind := d.kind()
+	for _, read := range readers[kind] {
+		read(t, d)
+	}
+	switch {
+	case readers[kind] != nil:
+	case kind == "ClusterConfig":
 		if inner, err := d.within("data", "install-config"); err == nil {
 			t.installConfig(inner)
 		}
-	case "Pod":
+	case kind == "Pod":
 		if d.asksForHugePages() {
-			t.interfaceOf(d, kind)
+			t.interfaceOf(d)
 			t.pod(d)
 		}
 		if d.whole {
@@ -119,10 +109,10 @@ func (t *told) finish() {
 	t.known.Sort()
 }
 
-// interfaceOf gives a document's kind, apiVersion and namespace.
-func (t *told) interfaceOf(d document, kind string) {
+// interfaceOf gives a document's kind, apiVersion and namespace. install-config.yaml has no kind.
+func (t *told) interfaceOf(d document) {
 	item := t.item(all, d)
-	t.give(item+".kind", kind, d.at(d.get("kind")))
+	t.give(item+".kind", cmp.Or(d.text("kind"), "InstallConfig"), d.at(d.get("kind")))
 	t.give(item+".api", d.text("apiVersion"), d.at(d.get("apiVersion")))
 	t.words(d, item+".namespace", "metadata", "namespace")
 }
