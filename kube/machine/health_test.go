@@ -30,7 +30,7 @@ func aMachine(name string, status core.ConditionStatus, since time.Duration) (Ma
 		Namespace: Namespace, Name: name, Labels: map[string]string{RoleLabel: "worker"}, CreationTimestamp: meta.NewTime(healthNow.Add(-time.Hour)),
 		OwnerReferences: []meta.OwnerReference{{APIVersion: APIVersion, Kind: "MachineSet", Name: "set", Controller: &yes}},
 	}}
-	running := PhaseRunning
+	running := "Running"
 	m.Status = Status{NodeRef: &core.ObjectReference{Name: "node-" + name}, Phase: &running}
 	n := core.Node{ObjectMeta: meta.ObjectMeta{Name: "node-" + name, Labels: map[string]string{"pool": "a"}}}
 	n.Status.Conditions = []core.NodeCondition{

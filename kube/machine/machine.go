@@ -22,8 +22,6 @@ const Namespace = "openshift-machine-api"
 const (
 	// RoleLabel is a machine's role, such as worker or master.
 	RoleLabel = "machine.openshift.io/cluster-api-machine-role"
-	// SetLabel is the name of a machine's machine set.
-	SetLabel = "machine.openshift.io/cluster-api-machineset"
 	// ZoneLabel is the provider's zone of a machine.
 	ZoneLabel = "machine.openshift.io/zone"
 	// DeleteAnnotation marks the machine to remove first when its set shrinks.
@@ -51,11 +49,8 @@ const (
 	ScaleAnnotation = "fettle.dev/scale"
 )
 
-// Phases of a machine.
-const (
-	PhaseRunning = "Running"
-	PhaseFailed  = "Failed"
-)
+// PhaseFailed is the phase of a machine that will never join.
+const PhaseFailed = "Failed"
 
 // Machine is a machine of OpenShift's machine API.
 //

@@ -62,7 +62,7 @@ func newSim(t *testing.T, limit string, replicas ...int) *sim {
 		name := fmt.Sprintf("set-%c", 'a'+i)
 		s.sets = append(s.sets, machine.Set{
 			ObjectMeta: meta.ObjectMeta{Namespace: machine.Namespace, Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{}},
-			Spec:       machine.SetSpec{Replicas: &r, Selector: meta.LabelSelector{MatchLabels: map[string]string{machine.SetLabel: name}}},
+			Spec:       machine.SetSpec{Replicas: &r, Selector: meta.LabelSelector{MatchLabels: map[string]string{setLabel: name}}},
 		})
 		for range n {
 			s.make(&s.sets[i], true)
@@ -84,7 +84,7 @@ func (s *sim) make(set *machine.Set, joined bool) {
 	s.made++
 	m := machine.Machine{ObjectMeta: meta.ObjectMeta{
 		Namespace: set.Namespace, Name: fmt.Sprintf("%s-%02d", set.Name, s.made), UID: types.UID(fmt.Sprint(s.made)), CreationTimestamp: meta.NewTime(s.now),
-		Labels: map[string]string{machine.SetLabel: set.Name, machine.ZoneLabel: "zone" + set.Name[len(set.Name)-2:]}, Annotations: map[string]string{},
+		Labels: map[string]string{setLabel: set.Name, machine.ZoneLabel: "zone" + set.Name[len(set.Name)-2:]}, Annotations: map[string]string{},
 		OwnerReferences: []meta.OwnerReference{{Kind: "MachineSet", Name: set.Name, Controller: &yes}},
 	}}
 	s.machines = append(s.machines, m)

@@ -16,6 +16,9 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
+// setLabel is the name of a machine's machine set.
+const setLabel = "machine.openshift.io/cluster-api-machineset"
+
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // fleet returns sets, each in its own zone, with the given numbers of machines, and a check of all.
@@ -27,11 +30,11 @@ func fleet(limit string, replicas ...int) Input {
 		name, zone := fmt.Sprintf("set-%c", 'a'+i), fmt.Sprintf("zone-%c", 'a'+i)
 		in.Sets = append(in.Sets, machine.Set{
 			ObjectMeta: meta.ObjectMeta{Namespace: machine.Namespace, Name: name},
-			Spec:       machine.SetSpec{Replicas: &n, Selector: meta.LabelSelector{MatchLabels: map[string]string{machine.SetLabel: name}}},
+			Spec:       machine.SetSpec{Replicas: &n, Selector: meta.LabelSelector{MatchLabels: map[string]string{setLabel: name}}},
 		})
 		for j := range number {
 			m := machine.Machine{ObjectMeta: meta.ObjectMeta{
-				Namespace: machine.Namespace, Name: fmt.Sprintf("%s-%02d", name, j), Labels: map[string]string{machine.SetLabel: name, machine.RoleLabel: "worker", machine.ZoneLabel: zone},
+				Namespace: machine.Namespace, Name: fmt.Sprintf("%s-%02d", name, j), Labels: map[string]string{setLabel: name, machine.RoleLabel: "worker", machine.ZoneLabel: zone},
 				OwnerReferences: []meta.OwnerReference{{Kind: "MachineSet", Name: name, Controller: &yes}},
 			}}
 			m.Status.NodeRef = &core.ObjectReference{Name: "node-" + m.Name}
