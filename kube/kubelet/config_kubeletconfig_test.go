@@ -118,7 +118,7 @@ func TestConfigRefused(t *testing.T) {
 		"apiVersion: v1\nkind: List\nitems: {}\n":                    "f.yaml:3: items: want a list",
 		"apiVersion: v1\nkind: List\nitem: []\n":                     `f.yaml:3: "item" is not a field of a list; want items`,
 		"apiVersion: v1\nkind: List\nitems:\n- {kind: Pod}\n":        `f.yaml:4: apiVersion or kind is missing`,
-		"apiVersion: v1\nkind: List\nitems:\n- {kind: List, a: b}\n": `f.yaml:4: apiVersion or kind is missing`,
+		"apiVersion: v1\nkind: List\nitems:\n- {kind: List, a: b}\n": `f.yaml:4: items: a list must not contain another list`,
 		"a: [\n": "f.yaml:1: did not find",
 		"# first\n---\n" + config + "---\n\n" + config + "spec: {a: 1}\n":                                  `f.yaml:11: spec: unknown field "a"`,
 		"apiVersion: fettle.dev/v1alpha1\nkind: KubeletPool\nmetadata: {name: p}\nspec: {paused: maybe}\n": `f.yaml:4: spec.paused: want true or false, found "maybe"`,

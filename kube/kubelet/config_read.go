@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -28,10 +27,9 @@ const maxFile = 4 << 20
 func Read(file string, data []byte) (Objects, error) {
 	var out Objects
 	r := strict.Objects(file, maxFile)
-	for _, n := range items(r, r.Documents(data)) {
-		version, kind, ok := r.Head(n)
+	for _, i := range r.Items(data) {
+		n, version, kind := i.Node, i.Version, i.Kind
 		switch {
-		case !ok:
 		case version == ConfigVersion.String() && kind == "KubeletConfig":
 			var k KubeletConfig
 			r.Object(n, &k)
@@ -53,36 +51,6 @@ func Read(file string, data []byte) (Objects, error) {
 		return Objects{}, fmt.Errorf("%s contains no object; want KubeletConfig of %s or KubeletPool of %s", file, ConfigVersion, PoolVersion)
 	}
 	return out, nil
-}
-
-// items returns the documents, with the items of each List in its place.
-func items(r *strict.Reader, documents []*yaml.Node) []*yaml.Node {
-	var out []*yaml.Node
-	for _, n := range documents {
-		version, kind := strict.Get(n, "apiVersion"), strict.Get(n, "kind")
-		if version == nil || version.Value != "v1" || kind == nil || kind.Value != "List" {
-			out = append(out, n)
-			continue
-		}
-		seen := map[string]bool{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key, value := n.Content[i], n.Content[i+1]
-			twice := seen[key.Value]
-			seen[key.Value] = true
-			switch {
-			case twice:
-				r.Fault(key, "%q is given twice", key.Value)
-			case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
-			case key.Value != "items":
-				r.Fault(key, "%q is not a field of a list; want items", key.Value)
-			case value.Kind != yaml.SequenceNode:
-				r.Fault(value, "items: want a list, found %s", strict.Found(value))
-			default:
-				out = append(out, value.Content...)
-			}
-		}
-	}
-	return out
 }
 
 // Config returns the object's requested settings. It returns an error for unreadable or unsupported

@@ -8,11 +8,13 @@ package strict
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -144,4 +146,59 @@ func (r *Reader) Object(n *yaml.Node, o interface{ GetName() string }) {
 	if o.GetName() == "" {
 		r.Fault(n, "metadata.name is missing")
 	}
+}
+
+// Item is an API object of a file, with its version and kind; "" if missing.
+type Item struct {
+	*yaml.Node
+	Version, Kind string
+}
+
+// Items returns the objects of a file, with the items of each List in its place. typed are the
+// versions and kinds of further lists, whose items may omit both.
+func (r *Reader) Items(data []byte, typed ...Item) (out []Item) {
+	for _, n := range r.Documents(data) {
+		version, kind, ok := r.Head(n)
+		switch {
+		case !ok:
+		case version == "v1" && kind == "List":
+			out = append(out, r.items(n, Item{})...)
+		case slices.Contains(typed, Item{nil, version, kind}):
+			out = append(out, r.items(n, Item{nil, version, strings.TrimSuffix(kind, "List")})...)
+		default:
+			out = append(out, Item{n, version, kind})
+		}
+	}
+	return out
+}
+
+// items returns the items of a list; those without version or kind get those of like.
+func (r *Reader) items(list *yaml.Node, like Item) (out []Item) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(list.Content); i += 2 {
+		key, value := list.Content[i], list.Content[i+1]
+		twice := seen[key.Value]
+		seen[key.Value] = true
+		switch {
+		case twice:
+			r.Fault(key, "%q is given twice", key.Value)
+		case slices.Contains([]string{"apiVersion", "kind", "metadata"}, key.Value):
+		case key.Value != "items":
+			r.Fault(key, "%q is not a field of a list; want items", key.Value)
+		case value.Kind != yaml.SequenceNode:
+			r.Fault(value, "items: want a list, found %s", Found(value))
+		default:
+			for _, n := range value.Content {
+				version, kind, ok := r.Head(n)
+				switch {
+				case !ok:
+				case strings.HasSuffix(kind, "List"):
+					r.Fault(n, "items: a list must not contain another list")
+				default:
+					out = append(out, Item{n, cmp.Or(version, like.Version), cmp.Or(kind, like.Kind)})
+				}
+			}
+		}
+	}
+	return out
 }
