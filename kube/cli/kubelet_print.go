@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 )
 
@@ -135,9 +136,9 @@ func printPoolNodes(s *ui.Screen, all []kubelet.NodePlan, details bool) (folded 
 
 // releaseWords returns lines on how a release's kubelets treat the settings.
 func releaseWords(r kubelet.ReleasePlan) []string {
-	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, few(r.Nodes))
+	who := fmt.Sprintf("Kubernetes %s (%s): ", r.Kubernetes, cluster.First(r.Nodes, 3))
 	if r.Kubernetes == "" {
-		who = few(r.Nodes) + ": "
+		who = cluster.First(r.Nodes, 3) + ": "
 	}
 	var out []string
 	for _, f := range r.Refused {
@@ -152,15 +153,6 @@ func releaseWords(r kubelet.ReleasePlan) []string {
 		out = append(out, who+"not checked: "+r.Unjudged)
 	}
 	return out
-}
-
-// few formats the first names and the number of further ones.
-func few(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return text.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // poolWords describes the settings that a pool gets.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
@@ -244,11 +242,7 @@ func together(nodes []nodestatus.Node, said func(*nodestatus.Node) []string) []s
 		}
 	}
 	for i, message := range texts {
-		names, more := on[message], ""
-		if over := len(names) - maxValues; over > 0 {
-			names, more = names[:maxValues], text.Sprintf(" and %d more", over)
-		}
-		texts[i] = fmt.Sprintf("node %s%s: %s", strings.Join(names, ", "), more, message)
+		texts[i] = fmt.Sprintf("node %s: %s", cluster.First(on[message], maxValues), message)
 	}
 	return texts
 }

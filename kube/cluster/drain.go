@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
-
-	"fettle.dev/fettle/internal/text"
 )
 
 // Cordoned is the annotation of a node that fettle cordoned, set in the same request. A cordoned
@@ -205,14 +203,9 @@ func (n *Node) evict(ctx context.Context, p *core.Pod) (gone bool, err error) {
 }
 
 func names(pods []core.Pod) string {
-	const most = 5
 	var all []string
-	for _, p := range pods[:min(len(pods), most)] {
+	for _, p := range pods {
 		all = append(all, p.Namespace+"/"+p.Name)
 	}
-	message := strings.Join(all, ", ")
-	if more := len(pods) - most; more > 0 {
-		message += text.Sprintf(" and %d more", more)
-	}
-	return message
+	return First(all, 5)
 }

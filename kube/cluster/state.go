@@ -3,10 +3,13 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Ended reports whether all containers of a pod have ended, so that it holds no resources.
@@ -48,4 +51,13 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// First returns at most most names, and the number of further ones: "a, b and 3 more".
+func First(names []string, most int) string {
+	out := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		out += text.Sprintf(" and %d more", more)
+	}
+	return out
 }

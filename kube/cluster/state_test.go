@@ -55,3 +55,11 @@ func TestNoWay(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestFirst(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a, b": {"a", "b"}, "a, b and 1 more": {"a", "b", "c"}} {
+		if got := First(names, 2); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 )
 
@@ -191,11 +192,7 @@ func RollOut(pool []byte) (why string, err error) {
 	if n == 0 || stuck {
 		return "", nil
 	}
-	names := strings.Join(p.Status.Changing[:min(n, shown)], ", ")
-	if n > shown {
-		names += text.Sprintf(" and %d more", n-shown)
-	}
-	return text.Sprintf("a rollout of kubelet settings is in progress in pool %s: %d of %s %s the settings, %s %s changing", p.Metadata.Name, p.Status.Updated, text.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), names, ifOne(n, "is", "are")), nil
+	return text.Sprintf("a rollout of kubelet settings is in progress in pool %s: %d of %s %s the settings, %s %s changing", p.Metadata.Name, p.Status.Updated, text.Count(p.Status.Nodes, "node"), ifOne(p.Status.Updated, "has", "have"), cluster.First(p.Status.Changing, shown), ifOne(n, "is", "are")), nil
 }
 
 func ifOne(n int, one, more string) string {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/kube/cluster"
 )
 
 // Input is the input for deciding about one check.
@@ -258,11 +259,7 @@ func overlaps(in Input, machines []Judged) (out []string) {
 		}
 	}
 	for who, names := range by {
-		message := strings.Join(names[:min(len(names), shown)], ", ")
-		if more := len(names) - shown; more > 0 {
-			message += text.Sprintf(" and %d more", more)
-		}
-		out = append(out, who+" also covers "+message)
+		out = append(out, who+" also covers "+cluster.First(names, shown))
 	}
 	slices.Sort(out)
 	return out

@@ -292,32 +292,24 @@ func (d *Document) Words() string {
 		}
 	}
 	if n := len(d.Profiles); n > 0 {
-		parts = append(parts, fmt.Sprintf("profiles of %s (%s)", internaltext.Count(n, "node"), removalFew(d.Profiles)))
+		parts = append(parts, fmt.Sprintf("profiles of %s (%s)", internaltext.Count(n, "node"), cluster.First(d.Profiles, named)))
 	}
 	if n := len(d.Kubelets); n > 0 {
 		text := "kubelet settings of " + internaltext.Count(n, "node")
 		if len(changing) > 0 {
-			text += ", now changing: " + removalFew(changing)
+			text += ", now changing: " + cluster.First(changing, named)
 		}
 		parts = append(parts, text)
 	}
 	if len(d.Unseen) > 0 {
-		parts = append(parts, "waiting for the operator to handle pools "+removalFew(d.Unseen))
+		parts = append(parts, "waiting for the operator to handle pools "+cluster.First(d.Unseen, named))
 	}
 	if len(parts) == 0 {
 		return "all nodes restored"
 	}
 	text := "left: " + strings.Join(parts, "; ")
 	if len(why) > 0 {
-		text += "; " + removalFew(why)
+		text += "; " + cluster.First(why, named)
 	}
 	return text
-}
-
-// removalFew returns the first of a list, and how many more there are.
-func removalFew(all []string) string {
-	if len(all) <= named {
-		return strings.Join(all, ", ")
-	}
-	return strings.Join(all[:named], ", ") + internaltext.Sprintf(" and %d more", len(all)-named)
 }

@@ -135,14 +135,7 @@ func arrived(in *Input, s *Step, known map[types.UID]bool) *NotCome {
 }
 
 // some returns the first of many names, and how many more there are.
-func some(names []string) string {
-	const most = 5
-	message := strings.Join(names[:min(len(names), most)], ", ")
-	if more := len(names) - most; more > 0 {
-		message += text.Sprintf(" and %d more", more)
-	}
-	return message
-}
+func some(names []string) string { return cluster.First(names, 5) }
 
 // begun returns the rollouts in progress on the sets.
 func (r *Run) begun(in *Input) (map[string]Begun, error) {
