@@ -201,7 +201,7 @@ func (p *PoolPlan) nodes(pool PoolPreview, want Want, all []NodePreview, members
 		}
 		states = append(states, s)
 	}
-	d := Decide(Pool{Name: pool.Name, MaxUnavailable: pool.MaxUnavailable, Paused: pool.Paused, Digest: want.Digest}, states)
+	d := Decide(Pool{MaxUnavailable: pool.MaxUnavailable, Paused: pool.Paused, Digest: want.Digest}, states)
 	p.MaxUnavailable, p.Stopped = d.MaxUnavailable, d.Stopped
 	for i, name := range append(slices.Clone(d.Begin), d.Waiting...) {
 		plans[name].Order, plans[name].Now = i+1, i < len(d.Begin)

@@ -24,7 +24,6 @@ import (
 
 // Pool is the request for a pool's nodes.
 type Pool struct {
-	Name string
 	// MaxUnavailable is a number of nodes, or a percentage ("10%"), rounded down. nil and 0 mean 1.
 	MaxUnavailable *intstr.IntOrString
 	Paused         bool

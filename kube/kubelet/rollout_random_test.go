@@ -37,7 +37,7 @@ func TestRandom(t *testing.T) {
 		for i := range nodes {
 			nodes[i] = Node{Name: fmt.Sprint("n", i), Ready: true}
 		}
-		p := Pool{Name: "p", Digest: "d1"}
+		p := Pool{Digest: "d1"}
 		most := 1
 		switch r.IntN(3) {
 		case 0:

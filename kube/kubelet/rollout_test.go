@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 		{"no nodes", nil, false, nil, "", 0, 1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := Decide(Pool{Name: "p", MaxUnavailable: c.max, Paused: c.paused, Digest: "new"}, c.nodes)
+			d := Decide(Pool{MaxUnavailable: c.max, Paused: c.paused, Digest: "new"}, c.nodes)
 			if got := strings.Join(d.Begin, " "); got != c.begin {
 				t.Errorf("begin %q, want %q: %+v", got, c.begin, d)
 			}

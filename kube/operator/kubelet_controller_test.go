@@ -42,7 +42,7 @@ func kubeletNewBench(t *testing.T, o KubeletOptions, objects ...client.Object) *
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range []schema.GroupVersionKind{kubelet.MachineConfigPool, kubeletClusterOperator} {
+	for _, kind := range []schema.GroupVersionKind{kubelet.MachineConfigPool, clusterOperator} {
 		scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(kind.GroupVersion().WithKind(kind.Kind+"List"), &unstructured.UnstructuredList{})
 	}

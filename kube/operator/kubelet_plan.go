@@ -223,7 +223,7 @@ func (g *group) retry() string {
 func (g *group) decide() {
 	p := kubelet.Pool{Digest: g.want.Digest}
 	if g.pool != nil {
-		p.Name, p.MaxUnavailable, p.Paused = g.pool.Name, g.pool.Spec.MaxUnavailable, g.pool.Spec.Paused
+		p.MaxUnavailable, p.Paused = g.pool.Spec.MaxUnavailable, g.pool.Spec.Paused
 	}
 	g.Decision = kubelet.Decide(p, g.nodes)
 	if g.wrong != nil {

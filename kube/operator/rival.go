@@ -16,7 +16,7 @@ import (
 	"fettle.dev/fettle/kube/tuned"
 )
 
-// Signs of OpenShift's Node Tuning Operator.
+// Kinds with signs of OpenShift's operators.
 var (
 	clusterOperator = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterOperator"}
 	deployment      = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
@@ -67,10 +67,8 @@ func look(ctx context.Context, api client.Reader, kind schema.GroupVersionKind, 
 	}
 }
 
-// kubeletClusterOperator is, like MachineConfigPools, a sign of OpenShift's Machine Config
+// kubeletRivalClusterOperator is, like MachineConfigPools, a sign of OpenShift's Machine Config
 // Operator.
-var kubeletClusterOperator = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterOperator"}
-
 const kubeletRivalClusterOperator = "machine-config"
 
 // machineConfigOperator returns the evidence of that operator in this cluster, or "".
@@ -88,7 +86,7 @@ func machineConfigOperator(ctx context.Context, api client.Reader) (string, erro
 		return "the Machine Config Operator (MachineConfigPool " + pools.Items[0].Name + " exists)", nil
 	}
 	operator := &metav1.PartialObjectMetadata{}
-	operator.SetGroupVersionKind(kubeletClusterOperator)
+	operator.SetGroupVersionKind(clusterOperator)
 	switch err := api.Get(ctx, client.ObjectKey{Name: kubeletRivalClusterOperator}, operator); {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 	case err != nil:

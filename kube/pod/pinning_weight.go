@@ -177,8 +177,8 @@ func levels(all []Weight) string {
 // Weight is a cgroup v2 group's CPU weight, which decides its share while its siblings want CPU
 // time too.
 type Weight struct {
-	Group, File string
-	Weight      uint64
+	Group  string
+	Weight uint64
 	// Siblings are the weights of its parent's other groups that have processes, by name.
 	Siblings map[string]uint64
 }
@@ -210,7 +210,7 @@ func (h *Hierarchy) Weights(group string) ([]Weight, error) {
 	}
 	var out []Weight
 	for at := path.Clean("/" + inside); at != "/"; at = path.Dir(at) {
-		w := Weight{Group: path.Join(h.Root, at), File: path.Join(h.Mount, at, "cpu.weight"), Siblings: map[string]uint64{}}
+		w := Weight{Group: path.Join(h.Root, at), Siblings: map[string]uint64{}}
 		if w.Weight, err = h.weight(at); err != nil {
 			return nil, err
 		}

@@ -19,7 +19,6 @@ type deviceManager struct {
 // deviceResource is a resource with its devices. Devices of one class have the same NUMA nodes and
 // are interchangeable.
 type deviceResource struct {
-	name    string
 	devices []Device
 	class   map[string]Mask // NUMA nodes of each device; 0 if it has none
 	aligned bool            // at least one device belongs to a NUMA node
@@ -31,7 +30,7 @@ func newDeviceManager(in *Input) (*deviceManager, error) {
 		if m.resources[r.Name] != nil || !isExtended(r.Name) {
 			return nil, fmt.Errorf("devices: %q is listed twice, or is not a resource name such as example.com/nic", r.Name)
 		}
-		d := &deviceResource{name: r.Name, devices: slices.Clone(r.Devices), class: map[string]Mask{}}
+		d := &deviceResource{devices: slices.Clone(r.Devices), class: map[string]Mask{}}
 		slices.SortFunc(d.devices, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
 		for _, dev := range d.devices {
 			if _, twice := d.class[dev.ID]; twice || dev.ID == "" {
