@@ -7,7 +7,9 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"fettle.dev/fettle/internal/text"
 )
@@ -60,4 +62,15 @@ func First(names []string, most int) string {
 		out += text.Sprintf(" and %d more", more)
 	}
 	return out
+}
+
+// Served returns the mapper's error for the first kind that the cluster lacks (meta.IsNoMatchError),
+// or for which that is unknown.
+func Served(mapper apimeta.RESTMapper, kinds ...schema.GroupVersionKind) error {
+	for _, k := range kinds {
+		if _, err := mapper.RESTMapping(k.GroupKind(), k.Version); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"fettle.dev/fettle/kube/cluster"
 )
 
 // Kinds that are read. A cluster may lack any of them.
@@ -316,13 +318,9 @@ var ErrNotServed = errors.New("the cluster has no MachineHealthCheck of " + APIV
 
 // Served returns ErrNotServed if a cluster lacks OpenShift's checks and machines.
 func Served(mapper meta.RESTMapper) error {
-	for _, kind := range []string{"MachineHealthCheck", "Machine"} {
-		if _, err := mapper.RESTMapping(GroupVersion.WithKind(kind).GroupKind(), GroupVersion.Version); err != nil {
-			if meta.IsNoMatchError(err) {
-				return fmt.Errorf("%w (%s)", ErrNotServed, strings.TrimSpace(err.Error()))
-			}
-			return err
-		}
+	err := cluster.Served(mapper, GroupVersion.WithKind("MachineHealthCheck"), GroupVersion.WithKind("Machine"))
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w (%s)", ErrNotServed, strings.TrimSpace(err.Error()))
 	}
-	return nil
+	return err
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -95,24 +94,18 @@ func AddKubelet(m manager.Manager, worked func(), o KubeletOptions) error {
 	return r.queue.Watch(cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theItem) }))
 }
 
-// needed are the kinds that the controller requires.
-var needed = []schema.GroupVersionKind{
-	kubelet.ConfigVersion.WithKind("KubeletConfig"), kubelet.PoolVersion.WithKind("KubeletPool"), kubelet.PoolVersion.WithKind("NodeKubelet"),
-}
-
 // served reports whether the cluster has the kinds, and watches them from then on.
 func (r *roller) served() (bool, error) {
 	if r.watching {
 		return true, nil
 	}
-	for _, kind := range needed {
-		_, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		if meta.IsNoMatchError(err) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
+	err := cluster.Served(r.mapper,
+		kubelet.ConfigVersion.WithKind("KubeletConfig"), kubelet.PoolVersion.WithKind("KubeletPool"), kubelet.PoolVersion.WithKind("NodeKubelet"))
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
 	}
 	for _, s := range []source.TypedSource[string]{
 		cluster.Kind(kubeletSoon, r.cache, &kubelet.KubeletConfig{}, func(a, b *kubelet.KubeletConfig) bool {

@@ -203,22 +203,17 @@ var ErrNotServed = errors.New("the cluster has no Tuned and Profile of tuned.ope
 
 // served returns an error if the API server does not have the kinds.
 func (o *operator) served() error {
-	for _, kind := range []string{"Tuned", "Profile"} {
-		_, err := o.mapper.RESTMapping(tuned.GroupVersion.WithKind(kind).GroupKind(), tuned.GroupVersion.Version)
-		switch {
-		case meta.IsNoMatchError(err):
-			return fmt.Errorf("%w (%w)", ErrNotServed, err)
-		case err != nil:
-			return err
-		}
+	err := cluster.Served(o.mapper, tuned.GroupVersion.WithKind("Tuned"), tuned.GroupVersion.WithKind("Profile"))
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w (%w)", ErrNotServed, err)
 	}
-	return nil
+	return err
 }
 
 // pools returns the MachineConfigPools, once the cluster has that kind.
 func (o *operator) pools(ctx context.Context) ([]tuned.Pool, error) {
 	if !o.poolsWatched {
-		_, err := o.mapper.RESTMapping(kubelet.MachineConfigPool.GroupKind(), kubelet.MachineConfigPool.Version)
+		err := cluster.Served(o.mapper, kubelet.MachineConfigPool)
 		if meta.IsNoMatchError(err) {
 			return nil, nil
 		}
