@@ -49,25 +49,9 @@ func includes(value string) (names []include, open bool) {
 	return names, open
 }
 
-// certain returns the names in an include= that every node includes.
-func certain(value string) (names []string) {
-	for _, entry := range entries(value) {
-		texts, ok := choices(entry)
-		if !ok || len(texts) != 1 {
-			continue
-		}
-		for _, name := range profile.SplitList(texts[0]) {
-			if plain := strings.TrimPrefix(strings.TrimSpace(name), "-"); plain != "" {
-				names = append(names, plain)
-			}
-		}
-	}
-	return names
-}
-
-// circle returns the cycle of includes that contains a profile, starting with the first by name;
-// nil if there is none. A profile that includes its own name means the profile of that name in the
-// next directory, which is not a cycle; nor is a cycle through a built-in profile's name.
+// circle returns the cycle of profiles by which a profile includes itself, starting with the first
+// by name; nil if there is none. Including one's own name means the profile below it, which is not
+// a cycle; nor is a cycle through a built-in profile's name.
 func (p *catalogue) circle(name string) []string {
 	seen := map[string]bool{}
 	var follow func(path []string) []string
@@ -76,8 +60,9 @@ func (p *catalogue) circle(name string) []string {
 		if t == nil || t.blocked != nil { // an unusable profile includes nothing
 			return nil
 		}
-		for _, next := range t.certain {
-			if _, builtin := p.builtin[next]; builtin {
+		for _, i := range t.includes {
+			next := i.name
+			if _, builtin := p.builtin[next]; builtin || i.choice != "" {
 				continue
 			}
 			if next == name && len(path) > 1 {

@@ -19,8 +19,6 @@ type recommendText struct {
 	blocked  *Note
 	includes []include
 	open     bool
-	// certain are the profiles that it includes on every node.
-	certain  []string
 	sections []profile.Section
 }
 
@@ -111,7 +109,6 @@ func (p *catalogue) choose(same []copyOf) *recommendText {
 		for _, s := range sections {
 			if i := s.Line("include"); s.Name == "main" && i != nil {
 				t.includes, t.open = includes(i.Value)
-				t.certain = certain(i.Value)
 			}
 		}
 	}
