@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -199,7 +200,7 @@ func WantOf(configs []Config) (Want, error) {
 	var wrong error
 	for _, c := range configs {
 		if err := Check("KubeletConfig "+c.Name+": spec.kubeletConfig", c.Fields); err != nil {
-			wrong = joined(wrong, err)
+			wrong = errors.Join(wrong, err)
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Fields)) {
@@ -220,13 +221,6 @@ func WantOf(configs []Config) (Want, error) {
 	}
 	w.Digest = Digest(w.Fields)
 	return w, nil
-}
-
-func joined(a, b error) error {
-	if a == nil {
-		return b
-	}
-	return fmt.Errorf("%w\n%w", a, b)
 }
 
 // Digest returns a hash of fields, or "" without fields.

@@ -53,20 +53,10 @@ func Parse(data []byte) (Fields, error) {
 
 // Merge returns the JSON merge patch of RFC 7386, as a kubelet merges a drop-in: maps are merged,
 // null removes a member, any other value, including a list, replaces the old one.
-func Merge(under, over Fields) Fields { return merge(under, over) }
-
-// MergeAll merges drop-ins over a configuration, in order.
-func MergeAll(under Fields, dropIns []Fields) Fields {
-	for _, over := range dropIns {
-		under = Merge(under, over)
-	}
-	return under
-}
-
-func merge(under, over map[string]any) map[string]any {
+func Merge(under, over Fields) Fields {
 	out := maps.Clone(under)
 	if out == nil {
-		out = map[string]any{}
+		out = Fields{}
 	}
 	for name, v := range over {
 		switch v := v.(type) {
@@ -74,12 +64,20 @@ func merge(under, over map[string]any) map[string]any {
 			delete(out, name)
 		case map[string]any:
 			was, _ := out[name].(map[string]any)
-			out[name] = merge(was, v)
+			out[name] = map[string]any(Merge(was, v))
 		default:
 			out[name] = v
 		}
 	}
 	return out
+}
+
+// MergeAll merges drop-ins over a configuration, in order.
+func MergeAll(under Fields, dropIns []Fields) Fields {
+	for _, over := range dropIns {
+		under = Merge(under, over)
+	}
+	return under
 }
 
 // header is the first comment of fettle's drop-in.
