@@ -1,7 +1,6 @@
 package pod
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -196,14 +195,8 @@ func (w *Weight) Share() float64 {
 	return float64(w.Weight) / float64(sum)
 }
 
-// ErrNoWeight means that the control groups have no weights.
-var ErrNoWeight = errors.New("cgroup v1 has shares, not weights")
-
-// Weights returns the weights of a group and its ancestors, the group itself first.
+// Weights returns the weights of a group of cgroup v2 and its ancestors, the group itself first.
 func (h *Hierarchy) Weights(group string) ([]Weight, error) {
-	if h.Version != 2 {
-		return nil, ErrNoWeight
-	}
 	inside, err := h.inside(group)
 	if err != nil {
 		return nil, err
