@@ -109,8 +109,7 @@ func (m *deviceManager) wanted(limits Resources) map[string]int {
 	return out
 }
 
-// answers returns the device manager's hints. For a pod as a whole it ignores devices of init
-// containers.
+// answers returns the device manager's hints.
 func (m *deviceManager) answers(want map[string]int, taken, reuse map[string]deviceSet) []Answer {
 	var out []Answer
 	for _, name := range sorted(want) {

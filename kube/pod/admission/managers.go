@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/internal/unit"
 )
 
 // ownCPUs returns a container's number of exclusive CPUs, and the reason.
@@ -18,37 +17,19 @@ func (a *admission) ownCPUs(c *Container) (int, string) {
 	return a.pod.wantsCPUs(c, a.class)
 }
 
-// ask returns the hints of all managers for a container.
-func (a *admission) ask(c *Container) ([]Answer, error) {
-	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(c.Limits), a.taken, a.reuse)
-	if number, why := a.ownCPUs(c); number > 0 {
-		answers = append(answers, a.cpu.hints(a.shared, a.reuseCPUs, number))
+// ask returns the hints of all managers for a container, or for the pod as a whole. cpus is the
+// number of exclusive CPUs, and why the reason for it.
+func (a *admission) ask(limits Resources, cpus int, why string, memory func() (memoryRequest, error)) ([]Answer, error) {
+	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(limits), a.taken, a.reuse)
+	if cpus > 0 {
+		answers = append(answers, a.cpu.hints(a.shared, a.reuseCPUs, cpus))
 	} else {
 		answers = append(answers, Answer{Provider: cpuProvider, Any: true, Why: why})
 	}
 	if why := a.noMemory(); why != "" {
 		return append(answers, Answer{Provider: memoryProvider, Any: true, Why: why}), nil
 	}
-	want, err := memoryOf(c)
-	return a.withMemory(answers, want, err)
-}
-
-// askForPod returns the hints of all managers for the pod as a whole.
-func (a *admission) askForPod() ([]Answer, error) {
-	answers := a.kubelet.devices.answers(a.kubelet.devices.wanted(a.pod.sum(limitsOf)), a.taken, nil)
-	if number, why := a.podCPUs(); number > 0 {
-		answers = append(answers, a.cpu.hints(a.shared, unit.CPUSet{}, number))
-	} else {
-		answers = append(answers, Answer{Provider: cpuProvider, Any: true, Why: why})
-	}
-	if why := a.noMemory(); why != "" {
-		return append(answers, Answer{Provider: memoryProvider, Any: true, Why: why}), nil
-	}
-	want, err := a.pod.memoryOfPod()
-	return a.withMemory(answers, want, err)
-}
-
-func (a *admission) withMemory(answers []Answer, want memoryRequest, err error) ([]Answer, error) {
+	want, err := memory()
 	if err != nil {
 		return append(answers, Answer{Provider: memoryProvider, Any: true, Why: err.Error()}), nil
 	}

@@ -341,7 +341,8 @@ func (a *admission) run(out *Outcome) (string, error) {
 		scope = ""
 	}
 	if scope == ScopePod {
-		answers, err := a.askForPod()
+		number, why := a.podCPUs()
+		answers, err := a.ask(a.pod.sum(limitsOf), number, why, a.pod.memoryOfPod)
 		if err != nil {
 			return "", err
 		}
@@ -356,7 +357,7 @@ func (a *admission) run(out *Outcome) (string, error) {
 		to := &out.Containers[len(out.Containers)-1]
 		to.WholeCPUs, to.Why = a.ownCPUs(&c)
 		if scope == ScopeContainer {
-			answers, err := a.ask(&c)
+			answers, err := a.ask(c.Limits, to.WholeCPUs, to.Why, func() (memoryRequest, error) { return memoryOf(&c) })
 			if err != nil {
 				return c.Name, err
 			}
