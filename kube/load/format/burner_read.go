@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fettle.dev/fettle/kube/load/plan"
 	"fettle.dev/fettle/kube/strict"
@@ -127,7 +128,7 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	if o.UUID == "" {
 		o.UUID = plan.NewUUID()
 	}
-	if !labelForm.MatchString(o.UUID) {
+	if len(validation.IsValidLabelValue(o.UUID)) > 0 {
 		return nil, fmt.Errorf("--uuid %s: not a valid label value; want at most 63 letters, digits, -, _ and .", o.UUID)
 	}
 	text, err := o.expand(name, text)
@@ -186,11 +187,8 @@ func ReadKubeBurner(name string, text []byte, o Options) (*plan.Load, error) {
 	return l, nil
 }
 
-// nameForm matches a DNS name (RFC 1123) that fits into a label; labelForm matches a label value.
-var (
-	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-)
+// nameForm matches a DNS name (RFC 1123) that fits into a label.
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
 // unused notes fields without effect; pairs are nodes and their names, alternating.
 func unused(r *strict.Reader, l *plan.Load, job string, pairs ...any) {

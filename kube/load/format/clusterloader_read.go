@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/text"
@@ -255,15 +256,7 @@ func (r *reading) project(p *project, ifExists string) {
 const maxBase = 58
 
 // validBase reports whether base followed by a number is a valid name in RFC 1123.
-func validBase(base string) bool {
-	for i := range len(base) {
-		c := base[i]
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' && i > 0) {
-			return false
-		}
-	}
-	return len(base) <= maxBase
-}
+func validBase(base string) bool { return len(validation.IsDNS1123Label(base+"0")) == 0 }
 
 func (r *reading) pace(p *pace) *plan.Pace {
 	if p == nil {
