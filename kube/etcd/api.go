@@ -42,14 +42,13 @@ type header struct {
 type Status struct {
 	Cluster, Member, Leader uint64 // IDs; Leader is 0 without a leader
 	Revision                uint64
-	Applied, Raft           uint64 // index of the last applied and the last known log entry
+	Applied                 uint64 // index of the last applied log entry
 	DatabaseBytes           uint64
 	// InUseBytes is the used part of DatabaseBytes; 0 for etcd before 3.4, which does not report
 	// it.
 	InUseBytes uint64
 	Version    string
 	Errors     []string
-	Learner    bool
 }
 
 // parseStatus parses the response of /v3/maintenance/status.
@@ -60,10 +59,8 @@ func parseStatus(text []byte) (*Status, error) {
 		Size    number   `json:"dbSize"`
 		InUse   number   `json:"dbSizeInUse"`
 		Leader  number   `json:"leader"`
-		Raft    number   `json:"raftIndex"`
 		Applied number   `json:"raftAppliedIndex"`
 		Errors  []string `json:"errors"`
-		Learner bool     `json:"isLearner"`
 	}
 	if err := json.Unmarshal(text, &a); err != nil {
 		return nil, err
@@ -76,7 +73,7 @@ func parseStatus(text []byte) (*Status, error) {
 	}
 	return &Status{
 		Cluster: uint64(a.Header.Cluster), Member: uint64(a.Header.Member), Leader: uint64(a.Leader), Revision: uint64(a.Header.Revision),
-		Applied: uint64(a.Applied), Raft: uint64(a.Raft), DatabaseBytes: uint64(a.Size), InUseBytes: uint64(a.InUse), Version: a.Version, Errors: a.Errors, Learner: a.Learner,
+		Applied: uint64(a.Applied), DatabaseBytes: uint64(a.Size), InUseBytes: uint64(a.InUse), Version: a.Version, Errors: a.Errors,
 	}, nil
 }
 
