@@ -57,7 +57,7 @@ func (w *watched) String() string {
 func TestBenchCut(t *testing.T) {
 	dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	fettle := func(args ...string) *exec.Cmd {
-		return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...)
+		return fettleCommand(t, append([]string{"--state-dir", state}, args...)...)
 	}
 	cmd := fettle("bench", "disk", "--size", "64MiB", "--fio", fakeFio(t, 2+5), dir) // the data, the queue, and five measurements
 	var said watched

@@ -25,7 +25,7 @@ func benchDir(t *testing.T, args ...string) (dir string, cmd *exec.Cmd) {
 	t.Helper()
 	dir = t.TempDir()
 	args = append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "disk", "--fio", testkitroot.ServerProgram(t, "fio"), dir}, args...)
-	return dir, exec.Command(filepath.Join(binDir(t), "fettle"), args...)
+	return dir, fettleCommand(t, args...)
 }
 
 // working says whether a fio works on files of a process.

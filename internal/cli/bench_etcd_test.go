@@ -121,7 +121,7 @@ func certificate(t *testing.T) (ca, cert, key string) {
 // benchEtcd runs the verb.
 func benchEtcd(t *testing.T, code int, args ...string) (out string, run *evidence.Run, result *etcd.Result) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "etcd"}, args...)...)
+	cmd := fettleCommand(t, append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "etcd"}, args...)...)
 	var talk strings.Builder
 	cmd.Stderr = &talk
 	text, _ := cmd.Output()
@@ -164,7 +164,7 @@ func TestBenchEtcd37(t *testing.T) {
 	if _, _, r := benchEtcd(t, 0, "--write-prefix", "bench", "--writes", "50", "-o", "json"); r != nil && r.Writes.N != 50 {
 		t.Errorf("%+v", r.Writes)
 	}
-	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "check", "etcd", "--all", "--output", "json")
+	cmd := fettleCommand(t, "--state-dir", filepath.Join(t.TempDir(), "state"), "check", "etcd", "--all", "--output", "json")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -226,11 +226,11 @@ func benchRealEtcd(t *testing.T) {
 		}
 
 		// As the work of an experiment.
-		prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=bench", "--budget", "1s", "--force")
+		prove := fettleCommand(t, "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=bench", "--budget", "1s", "--force")
 		if out, err := prove.CombinedOutput(); err != nil || !strings.Contains(string(out), "fettle bench etcd put=bench") || !strings.Contains(string(out), "metric            put") || !strings.Contains(string(out), "ended by budget") {
 			t.Errorf("%v: %s", err, out)
 		}
-		prove = exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=/registry", "--force")
+		prove = fettleCommand(t, "--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--bench", "etcd:put=/registry", "--force")
 		if out, err := prove.CombinedOutput(); err == nil || prove.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "belong to Kubernetes") {
 			t.Errorf("%v: %s", err, out)
 		}
@@ -238,7 +238,7 @@ func benchRealEtcd(t *testing.T) {
 			t.Errorf("left behind: %q", got)
 		}
 
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "etcd", "--write-prefix", "bench", "--writes", "90000")
+		cmd := fettleCommand(t, "--state-dir", filepath.Join(t.TempDir(), "state"), "bench", "etcd", "--write-prefix", "bench", "--writes", "90000")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestBenchKilled(t *testing.T) {
 		for range testkitroot.Sample(6) {
 			dir, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 			fettle := func(args ...string) *exec.Cmd {
-				return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...)
+				return fettleCommand(t, append([]string{"--state-dir", state}, args...)...)
 			}
 			args := x.args
 			if name == "disk" {
@@ -127,7 +127,7 @@ func finishedParts(state string) int {
 // were kept meanwhile.
 func TestBenchKept(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "bench", "disk", "--size", "64MiB", "--fio", fakeFio(t, 1000), t.TempDir())
+	cmd := fettleCommand(t, "--state-dir", state, "bench", "disk", "--size", "64MiB", "--fio", fakeFio(t, 1000), t.TempDir())
 	out, err := cmd.CombinedOutput()
 	id := regexp.MustCompile(`run ([0-9a-f]{16})`).FindSubmatch(out)
 	if err != nil || id == nil {

@@ -32,7 +32,7 @@ func poolSize(t *testing.T) int {
 
 // benching is fettle bench memory on this machine, with its own state directory.
 func benching(t *testing.T, state string, args ...string) *exec.Cmd {
-	return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state, "bench", "memory"}, args...)...)
+	return fettleCommand(t, append([]string{"--state-dir", state, "bench", "memory"}, args...)...)
 }
 
 // bodyValid holds the body of a run against its schema.
@@ -84,7 +84,7 @@ func TestBenchMemory(t *testing.T) {
 	if err != nil || len(kept) != 1 || kept[0].ID != run.ID {
 		t.Errorf("kept: %v, %v", kept, err)
 	}
-	left, err := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "undo").CombinedOutput()
+	left, err := fettleCommand(t, "--state-dir", state, "undo").CombinedOutput()
 	if !strings.Contains(string(left), "nothing") {
 		t.Errorf("something is left to undo: %v %s", err, left)
 	}

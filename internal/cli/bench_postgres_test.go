@@ -40,7 +40,7 @@ func TestBenchPostgres(t *testing.T) {
 	}
 	state := filepath.Join(t.TempDir(), "state")
 	command := func(args ...string) *exec.Cmd {
-		return exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state, "bench", "postgres"}, args...)...)
+		return fettleCommand(t, append([]string{"--state-dir", state, "bench", "postgres"}, args...)...)
 	}
 	fettle := func(code int, args ...string) string {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestBenchPostgres(t *testing.T) {
 	}
 
 	// As the work of an experiment, with a setting of the server as the change.
-	prove := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "prove", "--set", "postgresql:synchronous_commit=off", "--bench", "postgres:clients-2", "--budget", "1s", "--force")
+	prove := fettleCommand(t, "--state-dir", state, "prove", "--set", "postgresql:synchronous_commit=off", "--bench", "postgres:clients-2", "--budget", "1s", "--force")
 	if out, err := prove.CombinedOutput(); err != nil {
 		t.Errorf("prove: %v: %s", err, out)
 	} else {

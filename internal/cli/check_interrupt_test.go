@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -64,7 +63,7 @@ func TestInterruptedExpression(t *testing.T) {
 		{[]string{"rules", "test", "X01"}, syscall.SIGINT},
 	}
 	for _, c := range cases[:testkitroot.Sample(len(cases))] {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append(c.args, "--root", dir)...)
+		cmd := fettleCommand(t, append(c.args, "--root", dir)...)
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

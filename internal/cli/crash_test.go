@@ -24,7 +24,7 @@ var crashProfiles = []string{"throughput-performance", "latency-performance", "n
 // positive, and says whether it was.
 func run(t *testing.T, killAt int, args ...string) (killed bool, out string) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), args...)
+	cmd := fettleCommand(t, args...)
 	if killAt > 0 {
 		cmd.Env = append(os.Environ(), "FETTLE_TEST_KILL_AT="+strconv.Itoa(killAt))
 	}
@@ -59,6 +59,15 @@ func binDir(t *testing.T) string {
 	}
 	t.Fatal("testscript has not put fettle on PATH")
 	return ""
+}
+
+// fettleCommand is a call of the program under test, which ends with the tests, also if they are
+// killed: some calls would never end.
+func fettleCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
 }
 
 // stateDir is in memory where that can be had: SIGKILL does not lose what the

@@ -134,7 +134,7 @@ func TestInterruptedLoadHasNoErrors(t *testing.T) {
 		"worker": {"--rate", "50/s", "--client-command", filepath.Join(binDir(t), "fettle") + " load worker"},
 	} {
 		url, answered, waiting := answering(t, 50)
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", "--timeout", "10m", url, "-o", "json"}, how...)...)
+		cmd := fettleCommand(t, append([]string{"--state-dir", filepath.Join(t.TempDir(), "state"), "load", "http", "--for", "1h", "--timeout", "10m", url, "-o", "json"}, how...)...)
 		var text, talk strings.Builder
 		cmd.Stdout, cmd.Stderr = &text, &talk
 		if err := cmd.Start(); err != nil {

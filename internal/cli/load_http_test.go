@@ -21,7 +21,7 @@ import (
 // loses no answer.
 func loadHTTP(t *testing.T, state string, code int, args ...string) (out string, x *load.Result) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state, "load", "http", "--timeout", "1m"}, args...)...)
+	cmd := fettleCommand(t, append([]string{"--state-dir", state, "load", "http", "--timeout", "1m"}, args...)...)
 	cmd.Env = append(os.Environ(), "PASSPHRASE=sesame")
 	var talk strings.Builder
 	cmd.Stderr = &talk
@@ -205,7 +205,7 @@ func TestLoadHTTP(t *testing.T) {
 		}
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "http", "--rate", "50/s", "--for", "1h", "-o", "json", base+"/ok?cut")
+		cmd := fettleCommand(t, "--state-dir", state, "load", "http", "--rate", "50/s", "--for", "1h", "-o", "json", base+"/ok?cut")
 		var text, talk strings.Builder
 		cmd.Stdout, cmd.Stderr = &text, &talk
 		if err := cmd.Start(); err != nil {
@@ -230,7 +230,7 @@ func TestLoadHTTP(t *testing.T) {
 		}
 	})
 	t.Run("records", func(t *testing.T) {
-		out, err := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "runs", "list", "-o", "json").Output()
+		out, err := fettleCommand(t, "--state-dir", state, "runs", "list", "-o", "json").Output()
 		var list RunList
 		if err != nil || json.Unmarshal(out, &list) != nil || len(list.Runs) < 10 {
 			t.Fatalf("%v: %s", err, out)
@@ -254,7 +254,7 @@ func TestLoadHTTP(t *testing.T) {
 			}
 		}
 		show := func(args ...string) string {
-			text, err := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...).CombinedOutput()
+			text, err := fettleCommand(t, append([]string{"--state-dir", state}, args...)...).CombinedOutput()
 			if err != nil {
 				t.Errorf("%v: %v: %s", args, err, text)
 			}

@@ -198,7 +198,7 @@ func TestLoadMQTT(t *testing.T) {
 		}
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "mqtt", "--hosts", "60", "--job-rate", "6/s", "-o", "json", "mqtt://127.0.0.1:18831")
+		cmd := fettleCommand(t, "--state-dir", state, "load", "mqtt", "--hosts", "60", "--job-rate", "6/s", "-o", "json", "mqtt://127.0.0.1:18831")
 		var text, talk strings.Builder
 		cmd.Stdout, cmd.Stderr = &text, &talk
 		before := strings.Count(m.logged(), "as fettle-proxy-")
@@ -225,7 +225,7 @@ func TestLoadMQTT(t *testing.T) {
 	})
 	t.Run("records", func(t *testing.T) {
 		show := func(args ...string) string {
-			text, err := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state}, args...)...).CombinedOutput()
+			text, err := fettleCommand(t, append([]string{"--state-dir", state}, args...)...).CombinedOutput()
 			if err != nil {
 				t.Errorf("%v: %v: %s", args, err, text)
 			}

@@ -163,7 +163,7 @@ func TestLoadPlaces(t *testing.T) {
 		}
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "http", "--rate", "50/s", "--for", "1h", "--clients", "ssh:one,ssh:two", "-o", "json", base+"/cut")
+		cmd := fettleCommand(t, "--state-dir", state, "load", "http", "--rate", "50/s", "--for", "1h", "--clients", "ssh:one,ssh:two", "-o", "json", base+"/cut")
 		var text, talk strings.Builder
 		cmd.Stdout, cmd.Stderr = &text, &talk
 		if err := cmd.Start(); err != nil {
@@ -181,7 +181,7 @@ func TestLoadPlaces(t *testing.T) {
 		await(t, "no worker is left", func() bool { return exec.Command("pgrep", "-f", "fettle load worker").Run() != nil })
 	})
 	t.Run("killed", func(t *testing.T) {
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "http", "--rate", "50/s", "--for", "1h", "--clients", "ssh:one", base+"/killed")
+		cmd := fettleCommand(t, "--state-dir", state, "load", "http", "--rate", "50/s", "--for", "1h", "--clients", "ssh:one", base+"/killed")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestLoadPlaces(t *testing.T) {
 		// nginx refuses what is above 100 a second, but for 20 in all. On a busy machine
 		// the search may have no answer, because what is sent late comes in bursts; but it
 		// has no false one.
-		cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "--state-dir", state, "load", "http", "--find-knee", "--rate", "30/s", "--for", "5s", "--observe", "local", "--expect", "errors < 1%", base+"/limited", "-o", "json")
+		cmd := fettleCommand(t, "--state-dir", state, "load", "http", "--find-knee", "--rate", "30/s", "--for", "5s", "--observe", "local", "--expect", "errors < 1%", base+"/limited", "-o", "json")
 		text, _ := cmd.Output()
 		x := loadResult(t, text)
 		if x == nil || x.Knee == nil || x.Knee.Rate > 110 || x.Knee.Answer == load.Found && x.Knee.Rate < 92 {

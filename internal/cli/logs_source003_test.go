@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -44,7 +42,7 @@ const source003Span = 60 * time.Hour
 // nearly all requests were for file_metadata, which took 27 hours.
 func TestSource003(t *testing.T) {
 	testkitroot.Real(t, "reads a log of a gigabyte")
-	cmd := exec.Command(filepath.Join(binDir(t), "fettle"), "logs", "-", "--slowest", "1", "--wide")
+	cmd := fettleCommand(t, "logs", "-", "--slowest", "1", "--wide")
 	to, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

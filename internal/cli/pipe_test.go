@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestReaderThatHasSeenEnough(t *testing.T) {
 			r.Close()
 			defer w.Close()
 			var said bytes.Buffer
-			cmd := exec.Command(filepath.Join(binDir(t), "fettle"), strings.Fields(c.args)...)
+			cmd := fettleCommand(t, strings.Fields(c.args)...)
 			cmd.Env = append(os.Environ(), "FETTLE_TEST_MACHINE="+machine)
 			cmd.Stdout, cmd.Stderr = w, &said
 			err = cmd.Run()

@@ -37,7 +37,7 @@ func TestProveBench(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// On this machine, where there is memory and a disk; of it nothing is changed.
 			args := []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--force"}
-			out, err := exec.Command(filepath.Join(binDir(t), "fettle"), append(args, x.args...)...).CombinedOutput()
+			out, err := fettleCommand(t, append(args, x.args...)...).CombinedOutput()
 			code := 0
 			if err != nil {
 				code = err.(*exec.ExitError).ExitCode()

@@ -230,8 +230,8 @@ func TestProveRejected(t *testing.T) {
 		testkitroot.Missing(t, "a network namespace of its own needs root")
 	}
 	t.Parallel()
-	fettle := exec.Command(filepath.Join(binDir(t), "fettle"), "prove", "--force", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")
-	fettle.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	fettle := fettleCommand(t, "prove", "--force", "--state-dir", filepath.Join(t.TempDir(), "state"), "--set", "sysctl:net.ipv4.tcp_keepalive_time=abc", "--", "true")
+	fettle.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET
 	out, _ := fettle.CombinedOutput()
 	if code := fettle.ProcessState.ExitCode(); code != 5 || !strings.Contains(string(out), "tcp_keepalive_time = abc") || !strings.Contains(string(out), "invalid argument") {
 		t.Errorf("exit code %d: %s", code, out)

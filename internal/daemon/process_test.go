@@ -41,7 +41,7 @@ func (p *process) start(more ...string) {
 	p.log = &bytes.Buffer{}
 	p.cmd = exec.Command(p.program, append([]string{"daemon", "--tuned=false", "--state-dir", p.state,
 		"--schedule", filepath.Join(filepath.Dir(p.state), "schedule")}, more...)...)
-	p.cmd.Stderr = p.log
+	p.cmd.Stderr, p.cmd.SysProcAttr = p.log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+ready)
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func operatorSize(t *testing.T, nodes int, mostRSS, mostCPU float64) {
 	}
 	var log strings.Builder
 	c := exec.Command(root.Program(t, "./kube/cmd/kubectl-fettle"), "operator", "--kubeconfig="+config, "--leader-elect=false", "--metrics-address="+metrics, "--metrics-open", "--health-address=0")
-	c.Stdout, c.Stderr = &log, &log
+	c.Stdout, c.Stderr, c.SysProcAttr = &log, &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
