@@ -35,9 +35,6 @@ func Root(c *cobra.Command, s *ui.Screen, output *string) {
 	})
 	c.PersistentFlags().StringVarP(output, "output", "o", "table", "format: table, json, yaml, markdown or html")
 	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, without cutting or wrapping")
-	_ = c.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return append(ui.FormatNames(), strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
-	})
 }
 
 // flagError adds a remedy to an error of pflag: a valid value, the probable name, or the call
@@ -152,10 +149,13 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// Defaults adds the commands help and completion, and the help topic about exit codes. They
-// reject unknown words.
+// Defaults adds the commands help and completion, the help topic about exit codes, and the
+// completion of --output. The commands reject unknown words.
 func Defaults(root *cobra.Command) *cobra.Command {
 	root.AddCommand(exitCodes())
+	_ = root.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return append(ui.FormatNames(), strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
+	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

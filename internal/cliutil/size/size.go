@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -265,14 +266,14 @@ func Releases(table string) cobra.CompletionFunc {
 	}
 }
 
-// figures returns the catalogue's tables.
-func figures() (sizing.Figures, error) {
+// figures returns the catalogue's tables, which nothing changes.
+var figures = sync.OnceValues(func() (sizing.Figures, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
 	}
 	return rule.Tables(files)
-}
+})
 
 func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
 	if *p.Root != "" && gather == nil {
