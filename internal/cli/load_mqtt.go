@@ -38,7 +38,7 @@ must be allowed (--allow).`,
 	f.StringVar(&o.connectRate, "connect-rate", "100/s", "rate at which hosts connect: 100/s, 6000/min")
 	f.StringVar(&o.jobRate, "job-rate", "100/s", "rate at which jobs are sent: 100/s")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of connecting, publishing and each HTTP request, such as 10s")
-	f.DurationVar(&o.wait, "wait", 0, "end a round of jobs after this time without news (default 10s; with --pull 30s plus --output-every)")
+	f.DurationVar(&o.wait, "wait", 0, "end a round of jobs when no host has reported for this time (default 10s; with --pull: 30s longer than --output-every)")
 	f.StringVar(&o.pull, "pull", "", "hosts fetch their jobs from URL/JOB and post the output to URL/JOB/update")
 	f.DurationVar(&o.every, "output-every", 5*time.Second, "with --pull: time between two output reports of a job, such as 5s")
 	f.DurationVar(&o.jobTime, "job-time", 15*time.Second, "with --pull: duration of a job, such as 15s")

@@ -59,7 +59,7 @@ func Writable(option, name string) error {
 	return writable(option, at)
 }
 
-// WritableDir is Writable for a directory, which is created if it is missing.
+// WritableDir is like Writable, but for a directory. It creates the directory if it is missing.
 func WritableDir(option, name string) error {
 	if name == "" {
 		return nil

@@ -26,7 +26,7 @@ func (h *Host) Query(ctx context.Context, question string, ask func(context.Cont
 	return h.Querier.Query(ctx, question, ask)
 }
 
-// QueryJSON is Query for a value, which is recorded in JSON form.
+// QueryJSON is like Query, but returns any value and records it as JSON.
 func QueryJSON[T any](ctx context.Context, h *Host, question string, ask func(context.Context, *Host) (T, error)) (T, error) {
 	var answer T
 	text, err := h.Query(ctx, question, func(ctx context.Context, live *Host) ([]byte, error) {

@@ -13,7 +13,7 @@ func Run(ctx context.Context, h *Host, argv ...string) (string, error) {
 	return RunCommand(ctx, h, Command{Argv: argv})
 }
 
-// RunCommand is Run for a Command.
+// RunCommand is like Run, but takes a Command.
 func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	res, err := h.Exec.Run(ctx, c)
 	if err != nil {

@@ -218,8 +218,8 @@ func (i *Instance[F, A]) ReadSinceChange() fact.Answer {
 	return fact.Answer{Value: taken == Yes, At: "/proc"}
 }
 
-// StartedSinceChange is ReadSinceChange for programs that read their files only at start, or whose
-// reloads leave no trace. It answers false unless the program has certainly read them.
+// StartedSinceChange is like ReadSinceChange, but for programs that read their files only at start,
+// or whose reloads leave no trace. It answers false unless the program has certainly read them.
 func (i *Instance[F, A]) StartedSinceChange() fact.Answer {
 	a := i.ReadSinceChange()
 	if a.Unknown != "" && i.RunErr == nil && i.FileErr == nil {

@@ -115,7 +115,7 @@ func (c *Control) Activation(ctx context.Context, h *host.Host, main string, res
 	return setting.Activation{Program: name, Restart: restart}, true
 }
 
-// Restarts is Activation for products that read their options only at start.
+// Restarts is like Activation, but for products that read their options only at start.
 func (c *Control) Restarts(ctx context.Context, h *host.Host, main, _ string) (setting.Activation, bool) {
 	return c.Activation(ctx, h, main, true)
 }

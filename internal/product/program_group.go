@@ -27,8 +27,8 @@ func (g Group) serving() []Process {
 // Taken reports whether the processes have read their files since the last change.
 func (g Group) Taken() Taken { return Since(g.Changed, g.Main, g.Children) }
 
-// TakenAtStart is Taken for an option that is read only at start. It returns Unclear rather than
-// No: the change may have been in another line.
+// TakenAtStart is like Taken, but for an option that is read only at start. It returns Unclear
+// instead of No, because the change may have been in another line.
 func (g Group) TakenAtStart() Taken {
 	if g.Main.StartedS > g.Changed && g.Changed > 0 {
 		return Yes

@@ -16,8 +16,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// PrintableLine is Printable on one line, for a message or a table cell. Joined errors may
-// have several lines.
+// PrintableLine is like Printable, but returns one line, for a message or a table cell. Joined
+// errors may have several lines.
 func PrintableLine(s string) string {
 	if !strings.Contains(s, "\n") {
 		return Printable(s)

@@ -17,17 +17,16 @@ type Progress struct {
 	Until     time.Time     // when the work ends at the latest; zero if it has no limit
 }
 
-// progressAfter is the time that work takes without showing its progress, progressEvery the time
-// between two displays on a terminal, and linesEvery the least time between two lines elsewhere,
-// which is a tenth of the work if that is longer.
+// Progress is first shown after progressAfter. A terminal shows it again every progressEvery.
+// Elsewhere the lines are linesEvery apart, or a tenth of the work if that is longer.
 const (
 	progressAfter = time.Second
 	progressEvery = time.Second / 2
 	linesEvery    = 10 * time.Second
 )
 
-// Track shows the progress that at returns, with the time left, until stop is called: on a
-// terminal in one line that is replaced, elsewhere in a line at a time. It calls at from another
+// Track shows the progress that at returns, with the time left, until stop is called. On a terminal
+// each display replaces the last one, elsewhere each is a new line. It calls at from another
 // goroutine.
 func (s *Screen) Track(at func() Progress) (stop func()) {
 	ended, closed := make(chan struct{}), make(chan struct{})
@@ -58,12 +57,13 @@ func (s *Screen) Track(at func() Progress) (stop func()) {
 	})
 }
 
-// Steps is Track for work that reports its steps; takes is its planned time, or 0.
+// Steps is like Track, but for work that reports its steps. takes is the planned time of the work,
+// or 0.
 func (s *Screen) Steps(takes time.Duration) (step func(text string, done, all int), stop func()) {
 	return s.steps(Progress{Text: "starting", Takes: takes})
 }
 
-// StepsUntil is Steps for work of unknown length that ends at a given time at the latest.
+// StepsUntil is like Steps, but for work of unknown length that ends at a given time at the latest.
 func (s *Screen) StepsUntil(end time.Time) (step func(text string, done, all int), stop func()) {
 	return s.steps(Progress{Text: "starting", Until: end})
 }
@@ -82,8 +82,8 @@ func (s *Screen) steps(now Progress) (step func(text string, done, all int), sto
 	}, stop
 }
 
-// Percent is Track for work whose progress is counted, in bytes or files. all may be 0 if it is
-// unknown.
+// Percent is like Track, but for work with countable progress, such as bytes or files. all may be 0
+// if it is unknown.
 func (s *Screen) Percent(what string, at func() (done, all int64)) (stop func()) {
 	return s.Track(func() Progress {
 		done, all := at()

@@ -114,7 +114,7 @@ func (s *Server) Do(ctx context.Context, lane int, method, path string, body []b
 // asJSON is the default media type of request bodies.
 const asJSON = "application/json"
 
-// Patch is Do for a patch of the given media type.
+// Patch is like Do, but sends a patch of the given media type.
 func (s *Server) Patch(ctx context.Context, lane int, path, media string, body []byte) (Answer, error) {
 	return s.do(ctx, s.lanes[lane%len(s.lanes)], http.MethodPatch, path, body, "application/json", media)
 }
@@ -186,7 +186,7 @@ func (s *Server) Get(ctx context.Context, path string, into any) error {
 	return s.get(ctx, s.whole, path, into, "application/json")
 }
 
-// GetMetadata is Get with only the metadata of an object or a list.
+// GetMetadata is like Get, but reads only the metadata of an object or a list.
 func (s *Server) GetMetadata(ctx context.Context, path string, into any) error {
 	return s.get(ctx, s.whole, path, into, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
 }

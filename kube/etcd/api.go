@@ -223,8 +223,7 @@ type Member struct {
 // patience is the default time limit for a response.
 const patience = 10 * time.Second
 
-// advice is what to do about each reason that a member does not respond. It names the verbs'
-// options.
+// advice maps each reason why a member does not respond to what the user can do about it.
 var advice = etcd.Advice{
 	etcd.Unheard:   "use the address in the member's --advertise-client-urls, or a tunnel to it",
 	etcd.Untrusted: "give etcd's CA with --etcd-cacert",

@@ -36,8 +36,8 @@ func Read(file string, o ReadOptions) (*plan.Load, error) {
 	return ReadText(file, text, o)
 }
 
-// ReadText is Read for a text; file is its name in messages. Named files are searched in the
-// working directory, then next to file.
+// ReadText is like Read, but for a text. file is the name of the text in messages. Named files are
+// searched in the working directory, then next to file.
 func ReadText(file string, text []byte, o ReadOptions) (*plan.Load, error) {
 	if otherLoader(text) {
 		return nil, fmt.Errorf("%s: ClusterLoader2 (kubernetes/perf-tests) is not supported; use OpenShift's ClusterLoader (with projects) or kube-burner jobs, or write a load like a cluster with kubectl fettle load mirror --write DIR", file)

@@ -192,7 +192,7 @@ func number(text string, low, high int) (int, error) {
 	return int(n), nil
 }
 
-// parseSet is parseSpans for numbers below 64, with a bit set as result.
+// parseSet is like parseSpans, but for numbers below 64, and returns a bit set.
 func parseSet(text string, low, high int) (uint64, error) {
 	spans, err := parseSpans(text, low, high)
 	var set uint64

@@ -19,7 +19,8 @@ func Lacks(h *host.Host, s setting.Setting, o profile.Option, format string, arg
 	return []Item{Refuse(s, o, Unsupported, format, args...)}
 }
 
-// LacksFiles is Lacks for a setting that is absent because its files are.
+// LacksFiles returns an item for a setting that this machine lacks because the files are missing.
+// If a copied machine does not record whether they exist, the verdict is unknown.
 func LacksFiles(h *host.Host, s setting.Setting, o profile.Option, files []string, format string, args ...any) []Item {
 	if Unrecorded(h, files...) {
 		return []Item{NotRecorded(s, o)}

@@ -296,8 +296,8 @@ func wrongArgs(f *Function, got int) string {
 	return fmt.Sprintf("%d to %d arguments expected, found %d", f.MinArgs, f.MaxArgs, got)
 }
 
-// splitOuterArgs is splitArgs for a call with a deferred call among its arguments. The deferred
-// call keeps its colons and is one argument.
+// splitOuterArgs is like splitArgs, but for a call that has a deferred call among its arguments.
+// The deferred call keeps its colons and is one argument.
 func splitOuterArgs(s string) []string {
 	var out []string
 	depth := 0

@@ -214,8 +214,8 @@ func (m *Machine) Unreadable(err error) error {
 	return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("only root can read the journal in %s, so fettle's changes are unknown: %w", m.StateDir, err), Remedy: &ui.Remedy{Root: true}}
 }
 
-// ReadStateIfAllowed is ReadState for verbs that work without the journal. If this user may not
-// read the journal, it warns and returns an empty state.
+// ReadStateIfAllowed is like ReadState, but for verbs that work without the journal. If this user
+// may not read the journal, it warns and returns an empty state.
 func (m *Machine) ReadStateIfAllowed() (*journal.State, error) {
 	s, err := m.ReadState()
 	if errors.Is(err, fs.ErrPermission) {

@@ -80,7 +80,7 @@ func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions
 	}, o, nil
 }
 
-// savedPlanner is Planner for a saved plan.
+// savedPlanner is like Planner, but for a saved plan.
 func (m *Machine) savedPlanner(ctx context.Context, file string, o ApplyOptions) (Planner, ApplyOptions, error) {
 	p, err := readPlanFile(file)
 	if err != nil {

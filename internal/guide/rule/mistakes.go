@@ -35,7 +35,8 @@ func such(what string) string {
 	return ""
 }
 
-// syntaxError is yamlError for a file. It also returns the line of the first invalid UTF-8.
+// syntaxError is like yamlError, but for a file: it also reports the line of the first invalid
+// UTF-8.
 func syntaxError(file string, text []byte, err error) error {
 	if line, what := internaltext.FindInvalid(text); line > 0 {
 		return fmt.Errorf("%s: %s", Pos{file, line}, what)

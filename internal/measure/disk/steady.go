@@ -46,7 +46,8 @@ const (
 	leastWindows = 2  // of mode Sustained: one window cannot show whether the speed lasts
 )
 
-// settled tests the last window of the given bytes of each second. window is in seconds.
+// settled reports whether the speed was steady in the last window seconds. perSecond has the bytes
+// of each second.
 func settled(perSecond []float64, window int) Steady {
 	if window < shortWindow || len(perSecond) < window {
 		return Steady{State: NotTested}

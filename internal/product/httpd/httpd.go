@@ -139,7 +139,7 @@ func ofFiles(in input, start bool, answer func(settings) fact.Answer) input {
 	return in
 }
 
-// ofModule is ofFiles for an input that is unknown if the multi-processing module is unknown.
+// ofModule is like ofFiles, but the input is unknown if the multi-processing module is unknown.
 func ofModule(name string, as fact.Type, doc string, start bool, answer func(settings) fact.Answer) input {
 	return ofFiles(input{Name: name, Type: as, Doc: doc}, start, func(s settings) fact.Answer {
 		if s.mpm == "" {

@@ -100,8 +100,8 @@ func (c *cutter) next(b *Block) (over bool, err error) {
 	return over, broken
 }
 
-// held returns the end of a block without final lines that must be in the next block. end is
-// the end of the block's last line. A block keeps at least one line.
+// held returns where a block must end, because its final lines belong to the next block. end is the
+// end of the block's last line. A block keeps at least one line.
 func (c *cutter) held(data []byte, end int) int {
 	if c.hold == nil {
 		return end

@@ -74,8 +74,9 @@ func (f failing) Read(p []byte) (int, error) {
 	return f.Reader.Read(p)
 }
 
-// dropZeros removes zero bytes at the beginnings of lines, and with inside all but the first of
-// each run within a line. Only data[from:] is new. some reports whether there were any.
+// dropZeros removes zero bytes at the beginnings of lines. If inside is set, it also shortens each
+// run of zero bytes within a line to one. Only data[from:] is searched. some reports whether there
+// were zero bytes.
 func dropZeros(data []byte, from int, inside bool) (rest []byte, some bool) {
 	at := bytes.IndexByte(data[from:], 0)
 	if at < 0 {

@@ -218,7 +218,7 @@ func (s State) gone(pod, container string) bool {
 	return true
 }
 
-// predict is Predict without advice.
+// predict is like Predict, but gives no advice.
 func predict(in *Input) (*Prediction, error) {
 	if err := in.Node.Check(); err != nil {
 		return nil, err

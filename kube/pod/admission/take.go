@@ -70,8 +70,8 @@ func (a *taking) add(cpus unit.CPUSet) {
 // nodesAbove reports whether NUMA nodes contain sockets, or equal them, rather than the reverse.
 func (a *taking) nodesAbove() bool { return len(a.t.sockets) >= len(a.t.nodes) }
 
-// inOrder returns the parts of a division of the machine that have free CPUs, those with the fewest
-// first. If part is set, it returns only those with free CPUs in part.
+// inOrder returns the units of a division (nodes, sockets or cores) that have free CPUs, the units
+// with the fewest first. If part is set, only free CPUs in part count.
 func (a *taking) inOrder(division map[int]unit.CPUSet, part *unit.CPUSet) []int {
 	free := map[int]int{}
 	for id, cpus := range division {

@@ -245,8 +245,8 @@ func openFiles(name string) func(*satellite) fact.Answer {
 	}
 }
 
-// openFilesOfProcess is openFiles for a copy that lacks the unit. It is absent for a service that
-// neither starts at boot nor runs.
+// openFilesOfProcess is like openFiles, but for a copy that lacks the unit. The answer is absent if
+// the service neither starts at boot nor runs.
 func (s *satellite) openFilesOfProcess(name string) fact.Answer {
 	program := strings.TrimSuffix(name, ".service")
 	pids, all := s.processes(program)
