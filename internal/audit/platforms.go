@@ -71,7 +71,7 @@ func unknownPlatform(name string, all []string) error {
 	return ui.OtherWord(err, name, cmp.Or(partOf[strings.ToLower(name)], text.Nearest(name, all), "linux"))
 }
 
-// partOf maps products whose rules belong to a platform with another name to that platform.
+// partOf maps other names of products to the platform that has their rules.
 var partOf = map[string]string{
 	"katello": "satellite", "pulp": "satellite", "candlepin": "satellite", "capsule": "satellite", "foreman-proxy": "satellite", "smart-proxy": "satellite", "dynflow": "satellite", "qpid": "satellite", "qdrouterd": "satellite",
 	"k8s": "kubernetes-node", "kubernetes": "kubernetes-node", "node": "kubernetes-node", "kube-apiserver": "cluster",

@@ -70,8 +70,8 @@ func agree(findings []rule.Finding) (said []string) {
 	return said
 }
 
-// sortOut separates the changes by fettle, which it returns, from those by other tools and
-// people, which it adds to the result.
+// sortOut returns the changes that fettle makes itself. It adds the changes that other tools or
+// people must make to the result.
 func sortOut(findings []rule.Finding, res *FixResult) ([]setting.Change, error) {
 	var changes []setting.Change
 	for _, f := range findings {

@@ -83,8 +83,8 @@ func (a *app) numaProcesses(h *host.Host, word string, limit time.Duration, deta
 	return err
 }
 
-// foreignArguments cuts off the arguments that are those of another program: numastat's after
-// --numastat of numa show, and numactl's after numa run. cobra does not know their options.
+// foreignArguments cuts off the arguments of another program, because cobra does not know its
+// options: numastat's after --numastat of numa show, and numactl's after numa run.
 func foreignArguments(args []string) (ours, foreign []string) {
 	at := slices.Index(args, "numa")
 	if at < 0 {

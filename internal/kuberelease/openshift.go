@@ -26,8 +26,8 @@ func OfOpenShift(version string) (Release, bool) {
 	return r, true
 }
 
-// Newer describes versions of Kubernetes and OpenShift that are newer than all known ones, with
-// those whose rules apply; "" for a text is a version that is unknown.
+// Newer describes versions of Kubernetes and OpenShift that are newer than all known ones, with the
+// versions whose rules apply instead. "" means that a version is unknown.
 func Newer(kubernetes, openshift string) (out []string) {
 	newest := len(openshiftKubernetes)
 	if minor, ok := openshiftMinor(openshift); ok && minor > newest {

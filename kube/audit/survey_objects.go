@@ -37,7 +37,7 @@ func most(counts map[string]int) (n int, where string) {
 	return n, where
 }
 
-// object is an object of which the survey reads only metadata.
+// object is an object of the cluster. The survey reads only its metadata.
 type object struct{ Metadata surveyMeta }
 
 // objects counts the objects of all kinds that have maximums.

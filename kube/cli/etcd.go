@@ -73,9 +73,9 @@ func (o *etcdAccess) open(endpoints []string) ([]*etcd.Member, error) {
 	return all, nil
 }
 
-// shown returns the etcd members that the cluster's API shows. If there are none, or they need a
-// certificate that is missing, unasked says why and what to do. option is the flag that names
-// members.
+// shown returns the etcd members that the cluster's API shows. If it shows none, or the members
+// need a certificate that the user did not give, unasked contains the reason and what to do. option
+// is the flag that names members.
 func (a *app) shown(ctx context.Context, s *cluster.Server, o *etcdAccess, option string) (members []*etcd.Member, unasked string, err error) {
 	if _, err := o.open(nil); err != nil {
 		return nil, "", err // unusable files are an error in any cluster

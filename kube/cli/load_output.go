@@ -79,7 +79,8 @@ type LoadActions struct {
 	Read    int `json:"read"`
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"` // the object did not exist
-	// Others name actions whose labels also match objects of others, which stay untouched.
+	// Others names actions whose labels also match other clients' objects. These objects stay
+	// untouched.
 	Others []string `json:"others,omitempty"`
 }
 

@@ -45,8 +45,8 @@ type Options struct {
 	Visit bool
 	// On receives each answer; it may be nil.
 	On func(loadrun.Answer)
-	// NoBrake lets a run continue even if it overloads the cluster. QuotaBytes is etcd's quota, of
-	// which the brake keeps a part free; 0 means unknown, below 0 means no quota.
+	// NoBrake lets a run continue even if it overloads the cluster. QuotaBytes is etcd's quota; 0
+	// means unknown, below 0 means no quota. The brake keeps a part of the quota free.
 	NoBrake    bool
 	QuotaBytes int64
 	// Etcd are the members whose metrics the brake watches; nil means all reachable members that

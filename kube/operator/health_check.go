@@ -150,8 +150,8 @@ func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	return r
 }
 
-// say writes the status of all checks; that of the check whose machine is remediated comes last.
-// With locked, a check that was changed since it was read is an error.
+// say writes the status of all checks, last that of the check whose machine is remediated. With
+// locked, it returns an error if a check was changed after it was read.
 func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
 	turn := machine.Turn(all)
 	isTurn := func(a *machine.Answer) int {

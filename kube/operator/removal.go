@@ -93,7 +93,7 @@ type objects struct {
 	marked   map[string]string // settings annotation by node name
 }
 
-// removalNode is the kind of nodes, of which only the metadata is read.
+// removalNode is the kind of nodes. Only their metadata is read.
 var removalNode = schema.GroupVersionKind{Version: "v1", Kind: "NodeList"}
 
 // Look reads the objects and returns the progress.

@@ -128,9 +128,9 @@ type Item struct {
 	Fence bool
 }
 
-// Unusable returns the verdict for a file that a profile names and that cannot be used because of
-// err. A missing file is a wrong value, a file that a copy does not record is unknown, any other
-// is refused.
+// Unusable returns the verdict for a file of a profile that cannot be used because of err. If the
+// file is missing, the value is wrong. If a copy does not record the file, the verdict is unknown.
+// For any other error the file is refused.
 func Unusable(err error) Verdict {
 	switch {
 	case host.Unknown(err):

@@ -79,8 +79,8 @@ const (
 	unknown
 )
 
-// Recommend returns the profile that TuneD's recommend files name for this machine: that of the
-// first section with all conditions met. If the machine has no such files, it uses fettle's own.
+// Recommend returns the profile that TuneD's recommend files name for this machine. The first
+// section with all conditions met decides. If the machine has no such files, it uses fettle's own.
 func (l *Loader) Recommend(ctx context.Context) (Recommendation, error) {
 	r := Recommendation{Profile: DefaultProfile, Why: []Condition{}}
 	if !l.main().RecommendCommand {

@@ -223,8 +223,8 @@ func (b *builder) will(ctx context.Context) func(setting.Setting) setting.Value 
 	}
 }
 
-// contradictions drops steps whose values other steps decide. Of two names of one variable the
-// later line wins. A switch wins over the settings that it switches.
+// contradictions drops steps if other steps decide their values. If two names of one variable are
+// set, the later line wins. A switch wins over the settings that it switches.
 func (b *builder) contradictions(ctx context.Context) {
 	will := b.will(ctx)
 	for i := range b.plan.Steps {
@@ -262,7 +262,7 @@ func (b *builder) loses(s, winner *Step, d setting.Decided) {
 }
 
 // override returns the line of an administrator's file that contradicts a step. The line may set
-// the step's setting, one that decides it, or one that it decides.
+// the step's setting, a setting that decides the value of that setting, or the reverse.
 func (b *builder) override(ctx context.Context, s *Step) (Override, bool) {
 	will := b.will(ctx)
 	if o, ok := b.Overridden(s.Setting); ok && b.against(o, s, will) {

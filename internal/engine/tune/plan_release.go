@@ -81,8 +81,8 @@ func (b *builder) releases(ctx context.Context) {
 	}
 }
 
-// preferFile changes a released setting's value to that of an administrator's file, if one sets
-// it: without fettle that value would be in force.
+// preferFile changes a released setting's value to the value in an administrator's file, if there
+// is one. Without fettle that value would be in force.
 func (b *builder) preferFile(st *Step) {
 	if b.Overridden == nil {
 		return

@@ -32,8 +32,8 @@ func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, w
 	return taken, nil
 }
 
-// OtherTuners returns the tuners in force that conflict with the planned writes. It only warns
-// about a tuner that sets a few settings of which none is written (numad).
+// OtherTuners returns the tuners in force that conflict with the planned writes. If a tuner sets
+// only a few settings (numad), and no planned write changes them, it only warns.
 func (m *Machine) OtherTuners(ctx context.Context, writes func() []setting.Setting) ([]override.Tuner, error) {
 	all, err := override.Tuners(ctx, m.Host)
 	var files []string

@@ -23,9 +23,9 @@ type sideEffect struct {
 	pending *setting.Value
 }
 
-// sideEffects is called before anything is written. It returns the settings that change with a
-// restored setting, those that change when these are restored, and those that an interrupted undo
-// may have changed.
+// sideEffects returns the settings that change as a side effect of the undo, directly or through
+// each other, and those that an interrupted undo may have changed. It is called before anything is
+// written.
 func (e *Engine) sideEffects(ctx context.Context, s *journal.State, moves []move) []sideEffect {
 	undone := map[*journal.Entry]bool{}
 	for _, m := range moves {
@@ -152,10 +152,10 @@ func (e *Engine) unlock(ctx context.Context, effects []sideEffect, left []Leftov
 	return wrote
 }
 
-// acceptDerived accepts the current value of settings that changed only as a side effect and that
-// the kernel derives from others: watchdog reads 1 while soft_watchdog or nmi_watchdog does. If an
-// earlier transaction is live and one of the others has changed since, the current value becomes
-// that transaction's.
+// acceptDerived accepts the current value of a setting that changed only as a side effect, if the
+// kernel derives it from other settings: watchdog reads 1 while soft_watchdog or nmi_watchdog reads
+// 1. If an earlier transaction is live and one of the other settings has changed since, the current
+// value becomes that transaction's.
 func acceptDerived(moves []move, left []Leftover) (rest []Leftover, derived []journal.Standing) {
 	for _, l := range left {
 		i := slices.IndexFunc(moves, func(m move) bool { return m.setting == l.Setting && m.state == journal.Restored })

@@ -188,8 +188,8 @@ func where(node *int) string {
 }
 
 // targets returns the CPUs of a device's node (local), and the CPUs to which its interrupts may be
-// moved (target): those of local that are not isolated, or of the whole machine if the device has
-// no node.
+// moved (target). target contains the CPUs of the node that are not isolated, or of the whole
+// machine if the device has no node.
 func (c *adviser) targets(node *int) (local, target unit.CPUSet) {
 	local, known := c.cpusOf(node)
 	if !known || local.IsEmpty() {

@@ -45,7 +45,7 @@ var columns = []column{
 	{"W", "power_watts", "Power of packages and memory.", func(v *Values) *float64 { return v.PowerW }, 1, 1, false, false, false},
 }
 
-// afterFrequency is the number of columns before those of the idle states.
+// afterFrequency is the number of columns before the columns of the idle states.
 const afterFrequency = 3
 
 func scaled(v *float64, by float64) *float64 {

@@ -101,7 +101,7 @@ func (c *CPU) since(first, last *reading, seconds float64) {
 
 func percent(share float64) *float64 { return new(min(100, max(0, 100*share))) }
 
-// combine sets the values of several CPUs from those of each.
+// combine computes the values of several CPUs from the values of each CPU.
 func (v *Values) combine(cpus []CPU) {
 	mean := func(of func(*CPU) *float64) *float64 {
 		sum, n := sumOf(cpus, of)
@@ -167,7 +167,7 @@ func meanOf(values map[string]float64, cpus []CPU, of func(*CPU) map[string]floa
 	return values
 }
 
-// addThrottles adds the events of the package itself to those of its cores.
+// addThrottles adds the events of the package itself to the events of its cores.
 func (p *Package) addThrottles(cpus []topology, first, last *reading) {
 	var before, now *float64
 	for _, t := range cpus {

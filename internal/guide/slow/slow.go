@@ -86,8 +86,7 @@ func has(s *activity.Sample, v activity.Value) bool {
 	return v.Value != nil || s.DurationS == 0 && v.SinceBoot != nil
 }
 
-// value returns the first value of a measure: the machine's, or that of the item with the highest
-// value.
+// value returns the machine's value of a measure, or else the highest value of an item.
 func value(s *activity.Sample, name string) (activity.Value, bool) { return valueOf(s, name, "") }
 
 // valueOf returns an item's value, or else the machine's.

@@ -42,7 +42,7 @@ func (n *numastat) readMemory(pid int) (*processMemory, error) {
 	return p, nil
 }
 
-// row returns the values of one kind on all nodes, or with a negative kind those of all kinds.
+// row returns the values of one kind on all nodes. A negative kind means the sum of all kinds.
 func (n *numastat) row(p *processMemory, kind int) []*float64 {
 	out := make([]*float64, len(n.tables))
 	for i := range n.tables {

@@ -105,7 +105,7 @@ func WithOption(text, key, value string) (string, error) {
 }
 
 // WithJava sets Java memory sizes in the text of a file with JAVA_ARGS; sizes uses the names of
-// javaArguments. It changes all occurrences, of which Java uses the last.
+// javaArguments. It changes all occurrences, because Java uses the last one.
 func WithJava(text string, sizes map[string]string) (string, error) {
 	had := map[string]bool{}
 	for _, name := range []string{"heap", "heap_min", "code_cache"} {

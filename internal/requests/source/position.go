@@ -23,7 +23,7 @@ type Position struct {
 	// The beginning identifies a log: inodes are reused, and rotation may compress a log.
 	HeadBytes  int64  `json:"head_bytes"`
 	HeadSHA256 string `json:"head_sha256"`
-	// Inode identifies a log of which nothing was read.
+	// Inode identifies a log if none of its content was read.
 	Inode uint64 `json:"inode,omitempty"`
 }
 

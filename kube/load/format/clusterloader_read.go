@@ -251,8 +251,8 @@ func (r *reading) project(p *project, ifExists string) {
 	r.load.Stages = append(r.load.Stages, s)
 }
 
-// maxBase is the maximum length of a base name: a name in RFC 1123 has at most 63 letters, of which
-// five are for a number.
+// maxBase is the maximum length of a base name. A name in RFC 1123 has at most 63 letters, and five
+// are reserved for a number.
 const maxBase = 58
 
 // validBase reports whether base followed by a number is a valid name in RFC 1123.

@@ -74,7 +74,7 @@ const (
 	Listen
 	// Sync synchronizes the pods of the objects from From to To-1.
 	Sync
-	// Act carries out the actions from From to To-1, all of which belong to Action.
+	// Act carries out the actions From to To-1. All of them belong to Action.
 	Act
 	// Gone waits at most Timeout until no object of the run that Action selects exists.
 	Gone

@@ -65,8 +65,8 @@ type Run struct {
 // DriveOutcome is the result of a run.
 type DriveOutcome struct {
 	Created, Reused, Failed int
-	// Adopted counts objects of Created whose answer was lost. Found counts those of Adopted that
-	// an earlier process created without a journal line.
+	// Adopted counts the objects in Created whose creation the server did not confirm. Found counts
+	// the objects in Adopted that an earlier process created without a journal line.
 	Adopted, Found int
 	// Before counts the objects that earlier processes created.
 	Before int
@@ -94,7 +94,8 @@ type DriveOutcome struct {
 	// it was deleted.
 	Acted                           map[string]int
 	ActFailed, ActedBefore, Skipped int
-	// Others name actions whose labels also match objects of others, which stay untouched.
+	// Others names actions whose labels also match other clients' objects. These objects stay
+	// untouched.
 	Others []string
 }
 

@@ -89,8 +89,8 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 	}
 }
 
-// count records the objects that were deleted with their namespaces; those of namespaces in before
-// were gone already.
+// count records the objects that were deleted with their namespaces. The objects of namespaces in
+// before were gone already.
 func (u *Undo) count(gone, before map[string]bool, out *UndoOutcome) {
 	for i := range u.Plan.Len() {
 		in := u.Plan.Namespace(i)

@@ -62,8 +62,8 @@ const settleAt = 4096
 const lookedAgain = 3
 
 // found collects, for each namespace of the run, a reason to keep it: an object that another
-// client created, or content that could not be read. Of several reasons it keeps the
-// alphabetically first, so that the result does not depend on the order of reading.
+// client created, or content that could not be read. If there are several, it keeps the
+// alphabetically first one, so that the order of reading does not change the result.
 type found struct {
 	spaces    map[string]int
 	kinds     map[string]*plan.Kind // by group and kind

@@ -270,7 +270,7 @@ func (t *topologyManager) intersections(lists [][]Hint) []Mask {
 	return out
 }
 
-// supersets combines each set's value with those of all its supersets.
+// supersets combines each set's value with the values of all its supersets.
 func supersets(values []uint64, nodes int, combine func(set, with uint64) uint64) {
 	for i := range nodes {
 		for s := range values {

@@ -237,7 +237,8 @@ func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment,
 	return blocks, nil
 }
 
-// fits reports whether a set of nodes has enough free memory, without that of init containers.
+// fits reports whether a set of nodes has enough free memory, without the memory of init
+// containers.
 func (a memoryAccounts) fits(want memoryRequest, nodes Mask) bool {
 	for name, bytes := range want {
 		var free uint64

@@ -73,8 +73,8 @@ func (p *Pod) reuses(name string) bool {
 	return false
 }
 
-// hasPodResources reports whether the pod as a whole has resources, in which case the CPU and
-// memory managers ignore it.
+// hasPodResources reports whether the pod as a whole has resources. If it has, the CPU and memory
+// managers ignore it.
 func (p *Pod) hasPodResources() bool { return anyOfPod(p.Requests) || anyOfPod(p.Limits) }
 
 func anyOfPod(r Resources) bool {

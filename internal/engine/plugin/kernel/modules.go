@@ -141,7 +141,7 @@ const (
 	nowhere
 	loadable
 	builtin
-	unlisted // not in the copy's lists, some of which are missing
+	unlisted // not in the copy's lists, but some lists are missing
 )
 
 // kernelHas searches for a module in depmod(8)'s lists and in /sys/module.

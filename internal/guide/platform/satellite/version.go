@@ -107,7 +107,7 @@ func (s *satellite) ofRelease(of func(*satelliteProduct) any) fact.Answer {
 	return a
 }
 
-// later reports whether Foreman is newer than that of the newest known Satellite.
+// later reports whether Foreman is newer than the Foreman of the newest known Satellite.
 func (p *satelliteProduct) later() bool {
 	n, ok := minor(p.foreman)
 	newest, _ := minor(releases[0].foreman)

@@ -21,7 +21,7 @@ func (p *plan) cache() error {
 	if count > 0 {
 		rate = 100 * float64(hits) / float64(count)
 	}
-	figures := internaltext.Sprintf("%s%s: %s, %.1f %% of all time; a cache of %d s would have answered at least %d of them (%.0f %%)", strings.Join(names, " and "), beside, internaltext.Count(count, "request"), share, p.Seconds, hits, rate)
+	figures := internaltext.Sprintf("%s%s: %s, %.1f %% of all time; a cache that keeps responses for %d s would have answered at least %d of them (%.0f %%)", strings.Join(names, " and "), beside, internaltext.Count(count, "request"), share, p.Seconds, hits, rate)
 	verdict := func(v, why string) {
 		p.add("cache", "verdict", v, "", figures+why, cachingInApache(), termination())
 	}
