@@ -102,8 +102,8 @@ func (r *Request) newer() (out []string) {
 	return out
 }
 
-// find sets the platforms to those of the machine, if none were asked for, and returns a finding
-// for each that could not be determined.
+// find sets the platforms to the machine's, unless the caller has named platforms. It returns a
+// finding for each platform for which it could not determine whether the machine has it.
 func (r *Request) find() ([]rule.Finding, error) {
 	if len(r.Platforms) > 0 {
 		return nil, nil

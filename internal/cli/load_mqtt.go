@@ -35,8 +35,8 @@ must be allowed (--allow).`,
 	}
 	f := c.Flags()
 	f.IntVarP(&o.hosts, "hosts", "n", 0, "number of hosts, such as 100 or 2k (default one for each file in --host-certs)")
-	f.StringVar(&o.connectRate, "connect-rate", "100/s", "rate at which hosts connect: 100/s, 6000/min")
-	f.StringVar(&o.jobRate, "job-rate", "100/s", "rate at which jobs are sent: 100/s")
+	f.StringVar(&o.connectRate, "connect-rate", "100/s", "rate at which hosts connect, such as 100/s or 6000/min")
+	f.StringVar(&o.jobRate, "job-rate", "100/s", "rate at which jobs are sent, such as 100/s")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of connecting, publishing and each HTTP request, such as 10s")
 	f.DurationVar(&o.wait, "wait", 0, "end a round of jobs when no host has reported for this time (default 10s; with --pull: 30s longer than --output-every)")
 	f.StringVar(&o.pull, "pull", "", "hosts fetch their jobs from URL/JOB and post the output to URL/JOB/update")

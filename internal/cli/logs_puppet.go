@@ -38,7 +38,7 @@ also shows how much of the time that agents wait for catalogs is spent in the se
 	}
 	f := c.Flags()
 	f.StringArrayVar(&access, "access-log", nil, "access log of the server for the same time, or a directory of logs; repeatable")
-	f.StringVar(&o.since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h ago: 2h")
+	f.StringVar(&o.since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h for two hours ago")
 	f.StringVar(&o.until, "until", "", "only runs whose report was stored before this time")
 	f.IntVar(&o.top, "top", 10, "number of types, resources and nodes shown; 0 for all")
 	f.IntVar(&o.workers, "workers", 0, "number of parallel readers (default one for each CPU)")

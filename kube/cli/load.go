@@ -69,10 +69,10 @@ interrupted run, and load undo removes exactly the objects of a run.`,
 // drivingFlags adds the flags of load run and load resume.
 func (o *loadOptions) drivingFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.inFlight, "in-flight", 0, text.Sprintf("maximum number of concurrent requests, 1 to %d (default from the file, or %d)", mostInFlight, loadrun.DefaultInFlight))
-	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects: 500/s, 600/min (default from the file, or no limit)")
+	f.StringVar(&o.rate, "rate", "", "maximum rate of new objects, such as 500/s or 600/min (default from the file, or no limit)")
 	f.BoolVar(&o.noBrake, "no-brake", false, "turn off the brake, which stops a run when the API server rejects requests, etcd is slow or full, or nodes become NotReady")
 	o.quotaFlag(f)
-	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics, which the brake (see --no-brake) watches: http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default from the cluster)")
+	f.StringArrayVar(&o.metrics, "etcd-metrics", nil, "URL of an etcd member's metrics for the brake (see --no-brake), such as http://127.0.0.1:2381, or https://10.0.0.1:2379 with --etcd-cert; repeatable (default from the cluster)")
 	o.etcd.flags(f)
 	f.BoolVar(&o.keep, "keep", false, "keep the objects when the run is interrupted, and ignore the file's cleanup")
 	f.StringArrayVar(&o.slo, "slo", nil, "exit with 3 unless this is met: 'create p99 < 1s', 'ready p99 < 5s', 'errors < 1%', 'rate > 450/s'; repeatable")

@@ -211,7 +211,7 @@ func (in *Input) leave(j *Judged) (reason, why string) {
 		return ControlPlane, "control plane machine, not remediated unless the operator runs with --remediate-control-plane"
 	}
 	if in.Check.Annotations[StrategyAnnotation] == StrategyExternal && m.Phase() != PhaseFailed {
-		return ExternalStrategy, fmt.Sprintf("its check has the %s %s for power-cycling by the bare-metal provider, which fettle does not request; to request it: kubectl -n %s annotate machines.machine.openshift.io %s %s=", StrategyAnnotation, StrategyExternal, m.Namespace, m.Name, ExternalAnnotation)
+		return ExternalStrategy, fmt.Sprintf("its check has the %s %s, so the bare-metal provider can power-cycle the machine; fettle does not request that; to request it: kubectl -n %s annotate machines.machine.openshift.io %s %s=", StrategyAnnotation, StrategyExternal, m.Namespace, m.Name, ExternalAnnotation)
 	}
 	if m.Controller() == "" {
 		return NoController, "no machine set or other controller owns it, so nothing would replace it"

@@ -225,7 +225,7 @@ func energyError(e Energy, joules float64) error {
 		return errors.New("cannot measure energy: " + why)
 	}
 	if joules == 0 {
-		return errors.New("cannot measure energy: the RAPL counters did not move during the run; they count every millisecond, and not in most virtual machines")
+		return errors.New("cannot measure energy: the RAPL counters did not change during the run; the run must take longer than a millisecond, and most virtual machines have no counters")
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type Values map[string]float64
 // Measurement is the result of one visit.
 type Measurement struct {
 	Values Values
-	// Within summarizes the deciding metric's single measurements, if there are several.
+	// Within summarizes the single values of the deciding metric, if the visit has several.
 	Within *stats.Summary
 }
 

@@ -45,7 +45,7 @@ func (p *plan) addresses() error {
 	// cannot grow.
 	wanted := p.userPods + p.systemPods
 	p.hostPrefix = p.w.HostPrefix
-	why := text.Sprintf("%s of users, up to %d of the system and %d addresses for the node itself", text.Count(p.userPods, "pod"), p.systemPods, reserved)
+	why := text.Sprintf("%s of users, up to %d system pods, and %d addresses for the node itself", text.Count(p.userPods, "pod"), p.systemPods, reserved)
 	if p.userPods == p.maxPods {
 		// The source's own example (9.1): 500 user pods need a /22.
 		why = text.Sprintf("%s, up to %d system pods in addition if all of these are users' pods, and %d addresses for the node itself", text.Count(p.maxPods, "pod"), p.systemPods, reserved)

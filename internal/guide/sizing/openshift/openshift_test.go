@@ -215,7 +215,7 @@ func TestShares(t *testing.T) {
 func TestReasons(t *testing.T) {
 	f := sizing.Figures(t)
 	for _, tt := range []struct{ said, value, want string }{
-		{"version=4.4 pods=6000 nodes=20", "network/host_prefix", "300 pods of users, up to 15 of the system and 3 addresses for the node itself"},
+		{"version=4.4 pods=6000 nodes=20", "network/host_prefix", "300 pods of users, up to 15 system pods, and 3 addresses for the node itself"},
 		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6,000 pods on 20 nodes are 300 per node, plus 15 system pods"},
 		{"version=4.4 pods=2200 pods-per-node=500", "network/host_prefix", "500 pods, up to 15 system pods in addition if all of these are users' pods, and 3 addresses for the node itself"},
 		{"version=4.4 pods=2200 pods-per-node=500", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods, not 500: the documentation raises it if CPU and memory are free, without a number"},
