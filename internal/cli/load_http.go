@@ -42,7 +42,7 @@ slow for the rate. Servers other than this machine must be allowed (--allow).
 	f := c.Flags()
 	f.StringVar(&o.rate, "rate", "", "request rate, such as 500/s or 30/min, or a ramp such as 100/s..1000/s")
 	f.StringVar(&o.steps, "steps", "", "request rates, one after the other, each for the time in --for, such as 100/s,200/s,400/s")
-	f.IntVarP(&o.connections, "connections", "c", 0, "without --rate: number of connections that send one request after the other")
+	f.IntVarP(&o.connections, "connections", "c", 0, "without --rate: number of connections; each sends one request after the other")
 	f.Int64Var(&o.requests, "requests", 0, "with --connections: number of requests per connection; --for is then a time limit (default 1h)")
 	f.DurationVar(&o.length, "for", 30*time.Second, "duration of the load, such as 30s or 5m; with --steps: duration of each step; with --replay: maximum duration")
 	cliutil.AlsoCalled(f, "for", "duration", "time")

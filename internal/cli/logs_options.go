@@ -34,7 +34,7 @@ func (o *logsOptions) common(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&o.paths, "path", nil, "pattern of paths to count as one route: /hosts/:id, /static/*; repeatable; see --by route")
 	f.StringVar(&o.learn, "paths", "", "auto: detect path segments that are IDs, using the first lines of the logs")
-	f.StringVar(&o.where, "where", "", `only these requests: 'status >= 500 and indirector == "catalog"'`)
+	f.StringVar(&o.where, "where", "", `only requests for which this is true, such as 'status >= 500 and indirector == "catalog"'`)
 	f.StringVar(&o.since, "since", "", "only requests since this time: 2026-11-20, 2026-11-20 13:00 (local time), 2026-11-20 13:00:00Z (UTC), or 2h for two hours ago")
 	f.StringVar(&o.until, "until", "", "only requests before this time, as for --since")
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))

@@ -63,7 +63,7 @@ information (PSI).`,
 	f.StringVar(&o.Fio, "fio", "", "with --bench disk: path of the fio program (default fio in PATH)")
 	f.BoolVar(&o.Live, "live", false, "measure work that already runs on this machine, in time windows with and without the change")
 	o.Window = 10 * time.Minute
-	f.Var(&bothWindows{a, o}, "window", "with --live: length of a time window, such as 10m, varied by a tenth; or hours of local time, HH:MM-HH:MM; outside of these hours nothing is changed")
+	f.Var(&bothWindows{a, o}, "window", "with --live: length of a time window, such as 10m (varied by up to a tenth); or hours of local time, HH:MM-HH:MM; outside of these hours nothing is changed")
 	f.DurationVar(&o.Settle, "settle", 0, "with --live: warm-up time after each switch, not counted (default a fifth of --window)")
 	f.StringVar(&o.Covariate, "covariate", "", "with --live: quantity that affects the metric but is not affected by the change: rate (of requests in the log), or a metric")
 	f.StringVar(&o.Pattern, "pattern", "", "with --live: regular expression for unsupported log formats; its first group is the duration")

@@ -52,7 +52,7 @@ func (o *scaleOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.roll, "roll", false, "replace every machine, for example after an edit of the machine sets")
 	f.IntVar(&o.batch, "batch", scale.MaxBatch, "maximum number of machines per batch")
 	f.IntVar(&o.qps, "qps", 5, "maximum rate of requests that evict pods, per second")
-	f.IntVar(&o.burst, "burst", 10, "maximum number of eviction requests at once, above the rate of --qps")
+	f.IntVar(&o.burst, "burst", 10, "maximum number of eviction requests at once, even if that exceeds --qps")
 	f.DurationVar(&o.patience, "patience", scale.DefaultPatience, "time limit for deleting machines, and extra time for each drain, such as 10m")
 	f.DurationVar(&o.join, "join-timeout", 0, "time limit for machines of a batch to join (default nodeStartupTimeout of their MachineHealthCheck, else 10m)")
 	cliutil.Between(f, "to", 0, 2_000_000_000, 3)

@@ -21,7 +21,7 @@ var parameters = product.Parameters{
 	count("maxconnrate", "0", "new connections a second; 0 means unlimited"),
 	count("ulimit-n", "", "files that it may open; as many as maxconn needs when unset"),
 	count("fd-hard-limit", "", "upper limit of open files that HAProxy assumes"),
-	product.Count("nbthread", "", "number of threads (default one per usable CPU; since 2.4 only of one NUMA node)"),
+	product.Count("nbthread", "", "number of threads (default one per usable CPU; since HAProxy 2.4 one per CPU of one NUMA node)"),
 	size("tune.bufsize", "16384", "one buffer; a connection has two"),
 	product.Count("tune.maxaccept", "", "connections that are accepted in a row"),
 	product.Count("tune.ssl.cachesize", "20000", "TLS sessions that are cached for resumption"),

@@ -24,7 +24,7 @@ var parameters = product.Parameters{
 	product.Count("MinSpareServers", "5", "a process is started if fewer are idle (prefork)"),
 	product.Count("MaxSpareServers", "10", "a process is ended if more are idle (prefork)"),
 	product.Count("MaxConnectionsPerChild", "0", "a process is replaced after this number of connections; 0 means never"),
-	product.Count("AsyncRequestWorkerFactor", "2", "idle connections of event for each idle thread"),
+	product.Count("AsyncRequestWorkerFactor", "2", "idle connections per idle thread (only with event)"),
 	truth("KeepAlive", "On", "whether a connection stays open for further requests"),
 	product.Count("MaxKeepAliveRequests", "100", "requests on one connection; 0 means unlimited"),
 	duration("KeepAliveTimeout", "5", "wait for the next request on a connection"),
