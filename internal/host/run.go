@@ -25,11 +25,11 @@ func RunCommand(ctx context.Context, h *Host, c Command) (string, error) {
 	return string(res.Stdout), nil
 }
 
-// Sleep waits for a time, or until ctx ends.
+// Sleep waits for a time. It returns the cause if ctx ends before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	case <-time.After(d):
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/kubelet"
 	"fettle.dev/fettle/kube/kubelet/node"
 )
@@ -261,7 +261,7 @@ func (a *agent) follow(ctx context.Context, changed func()) {
 			w.Stop()
 			pause = firstRetry // API servers end every watch after some minutes
 		}
-		_ = cluster.Sleep(ctx, pause) // the loop ends with ctx
+		_ = host.Sleep(ctx, pause) // the loop ends with ctx
 	}
 }
 

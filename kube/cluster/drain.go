@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Cordoned is the annotation of a node that fettle cordoned, set in the same request. A cordoned
@@ -169,7 +171,7 @@ func (n *Node) Drain(ctx context.Context) error {
 		if len(left) == 0 {
 			break
 		}
-		if err := Sleep(ctx, cmp.Or(n.Interval, DefaultInterval)); err != nil {
+		if err := host.Sleep(ctx, cmp.Or(n.Interval, DefaultInterval)); err != nil {
 			var texts []string
 			for _, p := range left {
 				texts = append(texts, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, cmp.Or(why[p.UID], "it is being deleted")))

@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"time"
 
 	core "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -41,18 +39,6 @@ func NoWay(n *core.Node) string {
 		return ""
 	}
 	return "its Node object has no address (status.addresses) yet, so the API server cannot reach its kubelet"
-}
-
-// Sleep waits for d. It returns the cause if ctx ends before.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // First returns at most most names, and the number of further ones: "a, b and 3 more".

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/kube/cluster"
 )
 
 // Result is the result of a defragmentation.
@@ -131,7 +131,7 @@ func (w *Work) calm(ctx context.Context) error {
 		if began.Sub(since) >= w.Calm || began.After(end) {
 			return nil
 		}
-		if cluster.Sleep(ctx, w.Look) != nil {
+		if host.Sleep(ctx, w.Look) != nil {
 			return ctx.Err()
 		}
 	}
@@ -190,7 +190,7 @@ func (w *Work) settle(ctx context.Context, index uint64) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("the cluster is not healthy again after %s: %w", w.Settle, err)
 		}
-		if cluster.Sleep(ctx, w.Look) != nil {
+		if host.Sleep(ctx, w.Look) != nil {
 			return ctx.Err()
 		}
 	}

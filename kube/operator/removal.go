@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"fettle.dev/fettle/internal/host"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/cluster"
@@ -271,7 +272,7 @@ func (r *Removal) Wait(ctx context.Context) (*Document, error) {
 			quiet = true
 			r.Say("no progress for %s; check that operator and agents run: kubectl -n %s get pods", r.Quiet, r.Namespace)
 		}
-		if cluster.Sleep(ctx, r.Interval) != nil {
+		if host.Sleep(ctx, r.Interval) != nil {
 			return last, ctx.Err()
 		}
 	}

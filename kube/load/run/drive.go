@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -200,7 +201,7 @@ func (x *running) do(i int) error {
 		if !x.fresh {
 			return nil
 		}
-		return cluster.Sleep(x.quit, op.Timeout)
+		return host.Sleep(x.quit, op.Timeout)
 	case plan.Listen:
 		s, err := Listen(op.Sync.Address, op.Sync.Port)
 		if err != nil {
@@ -262,7 +263,7 @@ func (x *running) start(j job, op *plan.Op, paced bool) error {
 		}
 	}
 	if wait := time.Until(j.due); wait > 0 {
-		if err := cluster.Sleep(x.quit, wait); err != nil {
+		if err := host.Sleep(x.quit, wait); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
@@ -91,7 +92,7 @@ func (x *running) gone(op *plan.Op) error {
 		case time.Now().After(end):
 			return fmt.Errorf("%s: after %s: %w", op.At, op.Timeout, err)
 		}
-		if err := cluster.Sleep(x.quit, pause); err != nil {
+		if err := host.Sleep(x.quit, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, 2*time.Second)

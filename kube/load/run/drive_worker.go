@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
@@ -205,7 +206,7 @@ func (w *worker) again(began time.Time, wait time.Duration, err error) error {
 		return fmt.Errorf("given up after %s: %w", spent.Round(time.Second), err)
 	}
 	w.retried.Add(1)
-	if cluster.Sleep(w.quit, wait) != nil {
+	if host.Sleep(w.quit, wait) != nil {
 		return errCut
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
@@ -127,7 +128,7 @@ func (f *Follower) watch(ctx context.Context, k plan.Kind, version string) {
 		if time.Since(began) > 10*time.Second {
 			pause = 100 * time.Millisecond
 		}
-		_ = cluster.Sleep(ctx, pause) // the loop ends with ctx
+		_ = host.Sleep(ctx, pause) // the loop ends with ctx
 		pause = min(2*pause, 5*time.Second)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -261,7 +262,7 @@ func (u *Undo) delete(ctx context.Context, lane, i int) (gone bool, why string, 
 		if time.Since(began) > time.Minute || ctx.Err() != nil {
 			return false, "", fmt.Errorf("%s: %w", u.Plan.Describe(i), err)
 		}
-		if err := cluster.Sleep(ctx, max(pause, a.After)); err != nil {
+		if err := host.Sleep(ctx, max(pause, a.After)); err != nil {
 			return false, "", err
 		}
 		pause = min(2*pause, 2*time.Second)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/load/plan"
 )
@@ -90,7 +91,7 @@ func (u *Undo) foreign(ctx context.Context, spaces map[string]int) (map[string]s
 	// Objects of controllers whose owners the run deleted stay until the garbage collector removes
 	// them. Wait for that, and keep the rest.
 	for end, pause := time.Now().Add(collected), 100*time.Millisecond; f.orphans() && time.Now().Before(end); pause = min(2*pause, 2*time.Second) {
-		if err := cluster.Sleep(ctx, pause); err != nil {
+		if err := host.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
 		if f, err = u.look(ctx, spaces); err != nil {

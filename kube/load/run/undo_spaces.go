@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/kube/cluster"
 )
 
@@ -82,7 +83,7 @@ func (u *Undo) removeSpaces(ctx context.Context, spaces map[string]int, out *Und
 		if err != nil && ctx.Err() != nil || time.Now().After(end) {
 			return err
 		}
-		if err := cluster.Sleep(ctx, pause); err != nil {
+		if err := host.Sleep(ctx, pause); err != nil {
 			return err
 		}
 		pause = min(2*pause, 2*time.Second)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
@@ -121,7 +122,7 @@ func New(c Cluster, o Options) *Run {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
-	return &Run{Cluster: c, Options: o, Steps: []Done{}, now: time.Now, sleep: cluster.Sleep}
+	return &Run{Cluster: c, Options: o, Steps: []Done{}, now: time.Now, sleep: host.Sleep}
 }
 
 var (

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/machine"
 )
@@ -258,7 +259,7 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		defer close(done)
 		renewed := time.Now()
 		for {
-			if cluster.Sleep(held, LeaseTime/4) != nil {
+			if host.Sleep(held, LeaseTime/4) != nil {
 				return
 			}
 			next := l.DeepCopy()
