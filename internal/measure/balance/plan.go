@@ -38,14 +38,23 @@ type Report struct {
 // an earlier pass has placed may be moved again.
 func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*Report, error) {
 	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}, self: o.Self, last: lastOf(state)}
-	view := placement.ReadNodes(h)
+	read := workload(o.Self)
+	if read.Since = o.Since; o.Since != nil {
+		// Most passes end here: nothing is large and busy.
+		var err error
+		if read.Until, err = placement.ReadUsage(h, o.Self); err != nil {
+			return nil, err
+		}
+		if r.Usage = read.Until; !r.Usage.MayMove(o.Since, read) {
+			return r, nil
+		}
+	}
+	view := placement.Read(h)
 	if r.Nodes = len(view.Nodes); r.Nodes == 0 && len(view.Unknown) > 0 {
 		return nil, fmt.Errorf("nothing could be determined: %s", view.Unknown[0])
 	}
 	w := &placement.Workload{}
 	if r.Nodes > 1 {
-		read := workload(o.Self)
-		read.Since = o.Since
 		var err error
 		if w, err = placement.ReadWorkload(ctx, h, read); err != nil {
 			return nil, err

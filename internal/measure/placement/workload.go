@@ -54,8 +54,9 @@ type WorkloadProcess struct {
 type WorkloadOptions struct {
 	// Interval is the time between the two readings of the CPU time.
 	Interval time.Duration
-	// Since, if not nil, is the first reading: the interval began with it, and ends at once.
-	Since *Usage
+	// Since, if not nil, is the first reading: the interval began with it, and ends at once. Then
+	// Until, if not nil, is the second one.
+	Since, Until *Usage
 	// ReadFor limits the time of reading the memory of candidates.
 	ReadFor time.Duration
 	// Self is a process that is left out, such as the caller.
@@ -106,17 +107,43 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 			return nil, context.Cause(ctx)
 		}
 	}
-	after, err := ReadUsage(h, o.Self)
-	if err != nil {
-		return nil, err
+	after := o.Until
+	if after == nil {
+		var err error
+		if after, err = ReadUsage(h, o.Self); err != nil {
+			return nil, err
+		}
 	}
-	w := &Workload{View: ReadNodes(h), Usage: after}
+	var err error
+	w := &Workload{View: Read(h), Usage: after}
 	if w.Rooms, w.Notes, err = Rooms(h, before.cpus, after.cpus); err != nil {
 		return nil, err
 	}
 	w.add(h, before.processes, after.processes, o)
 	w.locate(h, o.ReadFor)
 	return w, nil
+}
+
+// MayMove reports whether a process may exceed both thresholds in the interval since an earlier reading.
+// Huge pages of hugetlbfs count in the virtual size only.
+func (u *Usage) MayMove(since *Usage, o WorkloadOptions) bool {
+	for pid, now := range u.processes {
+		if now.virtual > o.AboveBytes && now.share(since.processes[pid]) > o.AboveCPU {
+			return true
+		}
+	}
+	return false
+}
+
+// share returns the CPU time of a process since an earlier reading, in hundredths of a core; 0 if that
+// was of another process, or of none.
+func (u used) share(was used) int {
+	const ticksPerSecond = 100 // USER_HZ
+	s := u.at.Sub(was.at).Seconds()
+	if was.start != u.start || u.ticks < was.ticks || was.at.IsZero() || s <= 0 {
+		return 0
+	}
+	return int(100 * float64(u.ticks-was.ticks) / ticksPerSecond / s)
 }
 
 // readUsed reads the counters of all processes but one. Kernel threads have no memory and are
@@ -159,14 +186,8 @@ func parseUsed(stat string, page int64) (u used, err error) {
 // add adds the processes that exceed a threshold. A process that started in the interval has no
 // CPU time yet.
 func (w *Workload) add(h *host.Host, before, after map[int]used, o WorkloadOptions) {
-	const ticksPerSecond = 100 // USER_HZ
 	for pid, now := range after {
-		cpu := 0
-		if was, ok := before[pid]; ok && was.start == now.start && now.ticks >= was.ticks {
-			if s := now.at.Sub(was.at).Seconds(); s > 0 {
-				cpu = int(100 * float64(now.ticks-was.ticks) / ticksPerSecond / s)
-			}
-		}
+		cpu := now.share(before[pid])
 		if now.size <= o.AboveBytes && cpu <= o.AboveCPU {
 			w.Small++
 			continue

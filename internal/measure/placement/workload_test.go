@@ -146,6 +146,28 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// TestMayMove: a process that is busy and may be large is one to look at; huge pages are not in its size.
+func TestMayMove(t *testing.T) {
+	read := func(start, ticks uint64, virtual, size int64, s int64) *Usage {
+		return &Usage{processes: map[int]used{7: {at: time.Unix(s, 0), start: start, ticks: ticks, virtual: virtual, size: size}}}
+	}
+	before := read(5, 1000, 400<<20, 4096, 10)
+	for _, c := range []struct {
+		now  *Usage
+		want bool
+	}{
+		{read(5, 1200, 400<<20, 4096, 12), true},
+		{read(5, 1100, 400<<20, 400<<20, 12), false}, // 0.5 CPUs
+		{read(5, 1200, 300<<20, 300<<20, 12), false},
+		{read(6, 1200, 400<<20, 400<<20, 12), false}, // another process
+		{&Usage{}, false},
+	} {
+		if got := c.now.MayMove(before, NumadOptions(1)); got != c.want {
+			t.Errorf("%+v: %t", c.now.processes, got)
+		}
+	}
+}
+
 func TestOwners(t *testing.T) {
 	w := &Workload{View: Read(machine.Mounted(t, processMachine())), isolated: unit.CPUs(3)}
 	place := func(policy string, bytes int64) *Process {
