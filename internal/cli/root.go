@@ -160,8 +160,7 @@ crash. Exit codes: fettle help exit-codes.`,
 		root.AddCommand(a.commandOf(v))
 	}
 	cliutil.Defaults(root)
-	cliutil.Complete(root, a.completions())
-	cliutil.Complete(root, size.Completions())
+	cliutil.Complete(root, args, a.completions(), size.Completions())
 	help.Install(root)
 	return cliutil.Words(root, guides, size.Guides)
 }

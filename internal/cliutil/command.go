@@ -149,13 +149,10 @@ func Group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// Defaults adds the commands help and completion, the help topic about exit codes, and the
-// completion of --output. The commands reject unknown words.
+// Defaults adds the commands help and completion, and the help topic about exit codes. They
+// reject unknown words.
 func Defaults(root *cobra.Command) *cobra.Command {
 	root.AddCommand(exitCodes())
-	_ = root.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return append(ui.FormatNames(), strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
-	})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

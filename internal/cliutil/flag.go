@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -80,10 +81,40 @@ func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
 // alsoCalled is the annotation for other names of a flag.
 const alsoCalled = "also-called"
 
-// Complete sets completions of arguments and flags in a command tree. Keys are command paths
-// without the program's name, "runs show", or with a flag, "logs --by"; " --context" is a flag of
-// the program. Keys of commands outside the tree are ignored.
-func Complete(root *cobra.Command, completions map[string]cobra.CompletionFunc) {
+// Complete sets completions of arguments and flags in a command tree: those given, of --output, and
+// of flags with few values. Keys are command paths without the program's name, "runs show", or with
+// a flag, "logs --by"; " --context" is a flag of the program. Keys of commands outside the tree are
+// ignored.
+//
+// Only calls of the shell complete. For others it does nothing: cobra keeps each flag that has one,
+// and so the whole tree, until the program ends. The tree without args is for tests and manuals.
+func Complete(root *cobra.Command, args []string, completions ...map[string]cobra.CompletionFunc) {
+	if len(args) > 0 && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return
+	}
+	for _, some := range completions {
+		complete(root, some)
+	}
+	_ = root.RegisterFlagCompletionFunc("output", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return append(ui.FormatNames(), strings.Fields(c.Annotations[MoreFormats])...), cobra.ShellCompDirectiveNoFileComp
+	})
+	completeChoices(root)
+}
+
+func completeChoices(c *cobra.Command) {
+	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if words := Choices(f); len(words) > 0 {
+				_ = c.RegisterFlagCompletionFunc(f.Name, Fixed(words...))
+			}
+		})
+	}
+	for _, sub := range c.Commands() {
+		completeChoices(sub)
+	}
+}
+
+func complete(root *cobra.Command, completions map[string]cobra.CompletionFunc) {
 	for key, f := range completions {
 		path, flag, ofFlag := strings.Cut(key, " --")
 		c, rest, err := root.Find(strings.Fields(path))
@@ -114,20 +145,13 @@ func ListOf(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// values prepares the flags of a command: it adds completion to flags with few values, and
-// makes counts accept 12k and 12,000. Commands without arguments complete none, not file names.
-//
-// The tree of a single verb, which never completes, gets no completion: cobra keeps each flag that
-// has one, and so the whole tree, until the program ends.
+// values prepares the flags of a command: counts accept 12k and 12,000. Commands without
+// arguments complete none, not file names.
 func values(c *cobra.Command) {
-	completes := !c.Root().CompletionOptions.DisableDefaultCmd
 	if len(words(c.Use)) == 0 && c.Args != nil && c.ValidArgsFunction == nil && c.Args(c, []string{"x"}) != nil {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	prepare := func(f *pflag.Flag) {
-		if words := Choices(f); completes && len(words) > 0 {
-			_ = c.RegisterFlagCompletionFunc(f.Name, Fixed(words...))
-		}
 		if t := f.Value.Type(); t == "int" || t == "uint64" || t == "int64" {
 			f.Value = &count{f.Value}
 		}

@@ -141,8 +141,7 @@ see kubectl fettle help exit-codes.`,
 			root.AddCommand(v.command(a))
 		}
 		cliutil.Defaults(root)
-		cliutil.Complete(root, a.completions())
-		cliutil.Complete(root, size.Completions())
+		cliutil.Complete(root, args, a.completions(), size.Completions())
 	}
 	help := &cliutil.Help{Screen: a.screen, Start: "Start with kubectl fettle status. kubectl fettle VERB --help explains a verb."}
 	for _, v := range verbs {
