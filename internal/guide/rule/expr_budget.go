@@ -6,9 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/vm/runtime"
 
 	internaltext "fettle.dev/fettle/internal/text"
@@ -76,11 +79,8 @@ func (w *words) Visit(n *ast.Node) {
 
 // bounded returns the options that enforce the limits. made counts the cost of one evaluation.
 func bounded(made *budget) []expr.Option {
-	options := []expr.Option{expr.DisableAllBuiltins()}
-	for _, name := range harmless {
-		options = append(options, expr.EnableBuiltin(name))
-	}
-	return append(options,
+	return []expr.Option{
+		func(c *conf.Config) { c.Disabled = disabledBuiltins() },
 		expr.Function("string", func(args ...any) (any, error) {
 			switch args[0].(type) {
 			case nil, string, bool, int, float64:
@@ -119,8 +119,20 @@ func bounded(made *budget) []expr.Option {
 		expr.Function(through, made.through, new(func([]string) []string), new(func([]int) []int), new(func([]any) []any), new(func(map[string]string) map[string]string)),
 		expr.Function(throughAny, made.through, new(func(any) any)),
 		expr.Patch(counted{}),
-	)
+	}
 }
+
+// disabledBuiltins are the functions of the language that expressions cannot call. Compilations only read
+// them: adding them one by one took a third of the time of each.
+var disabledBuiltins = sync.OnceValue(func() map[string]bool {
+	off := map[string]bool{}
+	for _, f := range builtin.Builtins {
+		if !slices.Contains(harmless, f.Name) {
+			off[f.Name] = true
+		}
+	}
+	return off
+})
 
 // budget counts the bytes of strings that one evaluation created, and the elements that it
 // iterated over.
