@@ -289,7 +289,7 @@ func TestCommandEnergy(t *testing.T) {
 	if m, err := c.Visit(t.Context(), Step{}); err != nil || m.Values["energy"] != 3.5 {
 		t.Errorf("%v J, want 3.5; %v", m.Values["energy"], err)
 	}
-	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not move") {
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not change") {
 		t.Errorf("a counter that does not advance: %v", err)
 	}
 }
