@@ -26,7 +26,7 @@ type document struct {
 type value struct {
 	told
 	null   bool
-	opaque bool      // a list of maps or an empty list, which flags cannot express
+	opaque bool      // a list of maps or an empty list, which flags cannot express; for reservedMemory the text has its sums
 	items  int       // number of items of an opaque list
 	fields *document // members of a map, otherwise nil
 }
@@ -361,7 +361,7 @@ func readValue(n *yaml.Node, name string, left *int, depth int) (v value, err er
 		var parts []string
 		for _, c := range n.Content {
 			if c = conf.Aliased(c); c.Kind != yaml.ScalarNode {
-				return value{opaque: true, items: len(n.Content)}, nil
+				return value{told: told{value: sumOfReservations(n, left)}, opaque: true, items: len(n.Content)}, nil
 			}
 			parts = append(parts, scalar(c))
 		}

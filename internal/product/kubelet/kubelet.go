@@ -46,6 +46,7 @@ var Product = product.Product{
 		{Name: "kubelet.version", Type: fact.Text, Doc: "version of the kubelet, such as 1.29.4"},
 		{Name: "kubelet.installed", Type: fact.Truth, Doc: "whether the machine is a node with a kubelet"},
 		{Name: "kubelet.config", Type: fact.Text, Doc: "the configuration file that the kubelet reads"},
+		{Name: "kubelet.memory_faults", Type: fact.List, Doc: "resources whose reservedMemory differs from what the node reserves"},
 	}, slices.Concat(releaseInputs, weightInputs)...),
 	Find: find,
 }
@@ -216,6 +217,9 @@ func (i *installed) Answer(input string) fact.Answer {
 		return fact.Answer{Value: true, At: i.config.at}
 	case "config":
 		return fact.Answer{Value: i.config.value, At: i.config.at}
+	}
+	if input == "memory_faults" {
+		return i.memoryFaults()
 	}
 	if a, ok := i.weightAnswer(input); ok {
 		return a

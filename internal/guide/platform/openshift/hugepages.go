@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"fettle.dev/fettle/internal/engine/override"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // hugepages collects the huge pages in documents: those reserved on nodes, and those requested by pods.
@@ -163,7 +164,7 @@ func (t *told) pod(d document) {
 		names = append(names, openshiftText(v, "name"))
 		medium := openshiftText(v, "emptyDir", "medium")
 		if size, ok := strings.CutPrefix(medium, "HugePages-"); ok {
-			if _, err := quantity(size); err == nil {
+			if _, err := unit.ParseQuantity(size); err == nil {
 				continue
 			}
 		}
@@ -200,14 +201,14 @@ func (t *told) pod(d document) {
 				if part.n == nil {
 					continue
 				}
-				v, err := quantity(part.n.Value)
+				v, err := unit.ParseQuantity(part.n.Value)
 				if err != nil {
 					bad = err
 				}
 				*part.sum, at = *part.sum+v, part.n
 			}
 		}
-		page, err := quantity(strings.TrimPrefix(resource, hugeResource))
+		page, err := unit.ParseQuantity(strings.TrimPrefix(resource, hugeResource))
 		if err != nil || page < 1 || page > 1<<40 {
 			bad = fmt.Errorf("%s is not a size of huge pages", resource)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // census counts machines and objects.
@@ -74,14 +75,14 @@ func (t *told) node(d document) {
 	}
 	t.census.role[role]++
 	t.give(item+".role", role, d.at(d.get("metadata", "labels")))
-	t.measure(d, item+".cores", quantity, "status", "capacity", "cpu")
-	t.measure(d, item+".memory_bytes", quantity, "status", "capacity", "memory")
+	t.measure(d, item+".cores", unit.ParseQuantity, "status", "capacity", "cpu")
+	t.measure(d, item+".memory_bytes", unit.ParseQuantity, "status", "capacity", "memory")
 	cores, known := t.given(item + ".cores").Value.(float64)
 	if known && role != "control-plane" {
 		t.census.cores = max(t.census.cores, cores)
 	}
 	if n := d.get("status", "allocatable", "cpu"); n != nil && known {
-		free, err := quantity(n.Value)
+		free, err := unit.ParseQuantity(n.Value)
 		if err != nil {
 			t.unclear(item+".reserved_cores", d.at(n), fmt.Errorf("status.allocatable.cpu: %w", err))
 			return

@@ -8,6 +8,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/unit"
 )
 
 // version reads the cluster's version.
@@ -229,9 +231,9 @@ func (t *told) monitoring(d document) {
 		return s / 86400, err
 	}
 	t.measure(inner, "monitoring.retention_days", days, "prometheusK8s", "retention")
-	t.measure(inner, "monitoring.prometheus_memory_bytes", quantity, "prometheusK8s", "resources", "limits", "memory")
+	t.measure(inner, "monitoring.prometheus_memory_bytes", unit.ParseQuantity, "prometheusK8s", "resources", "limits", "memory")
 	for input, part := range map[string]string{"prometheus_bytes": "prometheusK8s", "alertmanager_bytes": "alertmanagerMain"} {
 		t.give("monitoring."+input, 0.0, at)
-		t.measure(inner, "monitoring."+input, quantity, part, "volumeClaimTemplate", "spec", "resources", "requests", "storage")
+		t.measure(inner, "monitoring."+input, unit.ParseQuantity, part, "volumeClaimTemplate", "spec", "resources", "requests", "storage")
 	}
 }

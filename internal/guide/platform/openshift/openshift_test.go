@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/sizing"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // directory makes a directory of documents.
@@ -203,7 +204,7 @@ func TestAmounts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]float64{"500m": 0.5, "16163880Ki": 16551813120, "20Gi": 20 << 30, "1e3": 1000, "4": 4, "1.5G": 1.5e9} {
-		if got, err := quantity(text); err != nil || got != want {
+		if got, err := unit.ParseQuantity(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
@@ -213,7 +214,7 @@ func TestAmounts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "Gi", "100GB", "-1", "1 Gi", "NaN", "Inf", "0x10", "1e400"} {
-		if got, err := quantity(text); err == nil {
+		if got, err := unit.ParseQuantity(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
 	}
