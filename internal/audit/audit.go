@@ -78,9 +78,23 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 		r.Screen.Say("with %s", a.For.Words())
 	}
 	for _, p := range r.absent {
-		r.Screen.Say("%s not found; checking its rules anyway", p)
+		r.Screen.Say("%s is not installed here: only %s", p, applying(a.Findings, p))
 	}
 	return a, nil
+}
+
+// applying counts the rules of a platform that apply to the machine.
+func applying(all []rule.Finding, platform string) string {
+	ids := map[string]bool{}
+	for _, f := range all {
+		if f.State != rule.NotApplicable && f.State != rule.Reminded && f.Rule != nil && slices.Contains(f.Rule.Platforms, platform) {
+			ids[f.ID] = true
+		}
+	}
+	if len(ids) == 1 {
+		return "1 of its rules applies"
+	}
+	return fmt.Sprintf("%d of its rules apply", len(ids))
 }
 
 // newer describes the versions of the checked platforms that are newer than all known ones.

@@ -61,8 +61,8 @@ programs make others wait (see --sample).`,
 	f.BoolVarP(&o.view.All, "all", "a", false, "also list passed and not applicable rules, and reminders")
 	f.BoolVar(&o.view.Details, "details", false, "show reason, fix and sources of each finding, and what could not be determined")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with 3 on a finding of this state or worse: fail, warn or unknown")
-	f.StringVar(&o.baseline, "baseline", "", "compare with an earlier audit (check --output json), fact archive or sosreport of this machine: only new and worse findings count")
-	f.StringVar(&o.explain, "explain", "", "explain one rule by its ID: measured and required value, reason, fix, source")
+	f.StringVar(&o.baseline, "baseline", "", "compare with the earlier audit in `FILE` (check --output json), fact archive or sosreport of this machine: only new and worse findings count")
+	f.StringVar(&o.explain, "explain", "", "explain the rule with this `ID`: measured and required value, reason, fix, source")
 	f.BoolVar(&o.ruleText, "rule", false, "with --explain: also show the text of the rule, its evidence and tables")
 	f.StringSliceVar(&o.on, "on", nil, "audit other hosts with the fettle installed there: ssh:HOST,ssh:USER@HOST")
 	f.StringVar(&o.logs, "logs", "tail", "how much of each log is read: tail (the last 16 MiB) or all")
@@ -75,6 +75,7 @@ programs make others wait (see --sample).`,
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
 	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))
+	cliutil.Reads(f, "explain", "S06", func(string) error { return nil })
 	return c
 }
 

@@ -197,7 +197,7 @@ func (res *FixResult) headline() (h ui.Headline) {
 		}
 		parts = append(parts, fmt.Sprintf("%s of %s now", h.Count("findings_pass", pass, ""), h.Count("findings", n, "finding"))+" pass")
 	}
-	if n := len(res.ByHand); n > 0 {
+	if n := guidefindings.ManualSteps(res.ByHand); n > 0 {
 		parts = append(parts, h.Count("by_hand", n, "step")+" to do by hand")
 	}
 	h.Line("%s", strings.Join(parts, ", "))

@@ -57,7 +57,7 @@ func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 		return ui.Without(errors.New("--bench is the work to measure; leave out --bench or the command"), "--bench")
 	case o.Live || o.Bench != "" || len(args) > 0 && c.ArgsLenAtDash() == 0:
 	case len(args) == 0:
-		return ui.Retry(ui.Usage, errNoWork, "", "--", "make", "test")
+		return &ui.Error{Code: ui.Usage, Err: errNoWork, Remedy: &ui.Remedy{Options: []string{"--", "make", "-B"}, Example: true}}
 	case c.ArgsLenAtDash() < 0:
 		return ui.OtherWord(errNoWork, args[0], "--", args[0])
 	default:

@@ -196,7 +196,7 @@ func (a *app) commandOf(v verb) *cobra.Command {
 		run := sub.RunE
 		sub.RunE = func(c *cobra.Command, args []string) error {
 			if v.is&liveOnly != 0 && a.root != "" {
-				return ui.Without(errReadOnlyRoot, "--root")
+				return errReadOnlyRoot
 			}
 			if v.is&needsRoot != 0 {
 				if err := a.mustBeRoot(); err != nil {
@@ -306,12 +306,14 @@ func (a *app) data() bool { return cliutil.ForPrograms(a.screen) }
 // result prints the result of a command as data, and returns err.
 func (a *app) result(doc any, err error) error { return cliutil.Result(a.screen, doc, err) }
 
-var errReadOnlyRoot = errors.New("this command acts on the live machine; leave out --root")
+// errReadOnlyRoot suggests no call: the same call without --root would act on this machine
+// instead of the other one.
+var errReadOnlyRoot = ui.Hinted(ui.Usage, errors.New("this command acts on the live machine; leave out --root"), "for the other machine: run fettle there")
 
 // mustBeLive returns an error with --root.
 func (a *app) mustBeLive() error {
 	if a.root != "" {
-		return ui.Without(errReadOnlyRoot, "--root")
+		return errReadOnlyRoot
 	}
 	return nil
 }

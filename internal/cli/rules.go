@@ -106,7 +106,7 @@ func (l *RuleList) headline(before string, all bool) {
 	h := &l.Headline
 	line := h.Count("rules", len(l.Rules), "rule")
 	if all {
-		line += fmt.Sprintf(", %s, %s", h.Count("tables", len(l.Tables), "table"), h.Value("pieces_of_evidence", float64(len(l.Evidence)), internaltext.CountPlural(uint64(len(l.Evidence)), "piece of evidence", "pieces of evidence")))
+		line += fmt.Sprintf(", %s, %s", h.Count("tables", len(l.Tables), "table"), h.Value("pieces_of_evidence", float64(len(l.Evidence)), internaltext.CountPlural(uint64(len(l.Evidence)), "measurement that explains rules", "measurements that explain rules")))
 	}
 	h.Line("%s%s", before, line)
 }

@@ -70,7 +70,7 @@ func (a *app) printStatus(st *tune.Status) {
 		}
 	}
 	if len(st.Profiles) > 0 && !st.ThisBoot {
-		say("! not applied since boot; to apply it: fettle tune --update")
+		say("! to apply it: fettle tune --update")
 	}
 	if st.Newer != nil && *st.Newer > 0 {
 		verb := "differ"
@@ -109,14 +109,17 @@ func (a *app) printStatus(st *tune.Status) {
 		say("! %s: %s %s", k, k.Pattern, nothing)
 	}
 	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
-	if !st.Copy {
+	if !st.Copy && (len(st.Profiles) > 0 || st.Dynamic.On || st.Dynamic.From != "") {
 		say("%s", dynamicTuning(st.Dynamic))
 		if st.NumaBalance != nil {
 			say("%s", numaBalancing(st.NumaBalance))
 		}
 	}
-	if len(st.Live) > 0 {
+	switch {
+	case len(st.Live) > 0:
 		say("to undo: %s", tune.TransactionWords(st.Live))
+	case !st.Copy:
+		say("nothing to undo")
 	}
 	if len(st.Drifted) > 0 {
 		fmt.Fprintln(a.screen.Out, "\nto see every value:")

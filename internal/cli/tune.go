@@ -41,8 +41,8 @@ func tuneCommand(a *app) *cobra.Command {
 		Use: "tune [PROFILE...]", Short: "Apply a profile; everything can be undone",
 		Long: `Applies profiles and records them as active; later profiles override earlier ones. Only
 values that differ are written. Values that the old and the new profiles have in
-common are not reset in between. Without arguments it changes nothing and prints the recommended profile; --auto
-applies that profile.`,
+common are not reset in between. Without arguments it changes nothing, names the
+recommended profile and exits with 2; --auto applies that profile.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := a.endsInWindow(a.live().Clock.Now().Local(), o.try); err != nil {
 				return err

@@ -3,6 +3,7 @@ package cliutil
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -136,8 +137,8 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 		case p.flag != "":
 		case p.words[0] == r.Word:
 			n := 1
-			if last := len(list) - 1; len(r.Become) == 0 && i+1 == last && list[last].flag == "" && arguments(c, list) > 1 {
-				n = 2 // value of the unknown option
+			if len(r.Become) == 0 && i+1 < len(list) && list[i+1].flag == "" && isValue(c, list, i+1) {
+				n = 2
 			}
 			return slices.Replace(list, i, i+n, each(r.Become)...)
 		case has && name == r.Word:
@@ -149,6 +150,16 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 		}
 	}
 	return list
+}
+
+// isValue reports whether the word at list[i] is probably the value of an unknown option before
+// it. A number is one, unless the command takes numbers as arguments; another word is one if it
+// is the last word of several.
+func isValue(c *cobra.Command, list []piece, i int) bool {
+	if _, err := strconv.Atoi(list[i].words[0]); err == nil {
+		return !slices.ContainsFunc([]string{"TRANSACTION", "LINE", "CPUS"}, func(n string) bool { return strings.Contains(c.Use, n) })
+	}
+	return i == len(list)-1 && arguments(c, list) > 1
 }
 
 // arguments returns the number of arguments of a call, without the verbs.

@@ -245,8 +245,8 @@ func Example(c *cobra.Command) string {
 	for line := range strings.Lines(c.Example) {
 		line = strings.TrimSpace(line)
 		words, same := strings.Fields(line), strings.HasPrefix(line, c.CommandPath()+" ") && !strings.HasSuffix(line, "\\")
-		c.LocalFlags().Visit(func(f *pflag.Flag) {
-			same = same && slices.ContainsFunc(words, func(w string) bool { return w == "--"+f.Name || strings.HasPrefix(w, "--"+f.Name+"=") })
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			same = same && (!f.Changed || slices.ContainsFunc(words, func(w string) bool { return w == "--"+f.Name || strings.HasPrefix(w, "--"+f.Name+"=") }))
 		})
 		if same {
 			return line

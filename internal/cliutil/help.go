@@ -120,8 +120,11 @@ func (h *Help) Text(c *cobra.Command) string {
 		b.WriteString("\nExamples:\n" + strings.TrimRight(c.Example, "\n") + "\n")
 	}
 	h.commands(&b, c, width)
-	flags(&b, "Flags", c.LocalFlags(), c, width)
-	if c.HasParent() {
+	topic := c.HasParent() && !c.Runnable() && !c.HasSubCommands() // only a text
+	if !topic {
+		flags(&b, "Flags", c.LocalFlags(), c, width)
+	}
+	if c.HasParent() && !topic {
 		flags(&b, "Global flags", c.InheritedFlags(), c, width)
 	}
 	if page := page(c); page != "" {
@@ -181,10 +184,13 @@ func flags(b *strings.Builder, title string, set *pflag.FlagSet, c *cobra.Comman
 		if f.Shorthand != "" {
 			name = "  -" + f.Shorthand + ", --" + f.Name
 		}
-		if kind := typeOf(f); kind != "" {
+		kind, text := typeOf(f), f.Usage
+		if strings.Contains(text, "`") { // the usage names the value
+			kind, text = pflag.UnquoteUsage(f)
+		}
+		if kind != "" {
 			name += " " + kind
 		}
-		text := f.Usage
 		if more := strings.Fields(c.Annotations[MoreFormats]); f.Name == "output" && len(more) > 0 {
 			text = "format: " + strings.Join(append(ui.FormatNames(), more...), ", ")
 		}

@@ -67,7 +67,7 @@ func Unread(at string, err error) Answer { return Answer{Unknown: host.Why(at, e
 // Values of From, in addition to those of FromProgram.
 const (
 	Running = "running"
-	Files   = "files (from the next start)"
+	Files   = "the file; the running process was not read"
 )
 
 // FromProgram returns the value of From for a value that a program read from its files on

@@ -103,7 +103,7 @@ var productCandidates = []candidate{
 	{"the access log of an AWS Classic Load Balancer", "aws-elb", "the duration is the sum of the three processing times, in seconds", "", nil},
 	{"Pulp's access log", "apache:" + pulp, "as Pulp configures gunicorn", "", nil},
 	{"Red Hat's ssl_request_log", "apache:" + sslRequest, "as in its ssl.conf", "", nil},
-	{"Apache with %D, Puppet URLs", "puppet-apache", "a number between bytes and referer", "that the number is Apache's %D, microseconds", nil},
+	{"Apache with %D, Puppet URLs", "puppet-apache", "a number between bytes and referer", "that the number is Apache's %D", nil},
 }
 
 // sslRequest is the CustomLog format in ssl.conf of Red Hat's mod_ssl and in httpd-ssl.conf of

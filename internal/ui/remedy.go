@@ -2,6 +2,7 @@ package ui
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -74,7 +75,7 @@ func advice(err error) (hint string, remedy *Remedy) {
 }
 
 // advise prints how to resolve an error: its hint and the suggested command. For invalid
-// arguments without a known remedy it prints an example of the verb.
+// arguments without a known remedy it prints an example of the verb, unless a file is missing.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
 	if remedy != nil && remedy.OwnState {
@@ -94,7 +95,7 @@ func (s *Screen) advise(err error) {
 		s.Say("for example: %s", s.Call(*remedy))
 	case remedy != nil && s.Call != nil:
 		s.Say("run: %s", s.Call(*remedy))
-	case hint == "" && Code(err) == Usage && s.Example != "":
+	case hint == "" && Code(err) == Usage && s.Example != "" && !errors.Is(err, fs.ErrNotExist):
 		s.Say("for example: %s", s.Example)
 	}
 }

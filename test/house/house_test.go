@@ -38,7 +38,7 @@ const testSupport = 100
 
 // districts are the house, from the ground up.
 var districts = []district{
-	{path: "internal/unit", layer: 0, budget: budget{1, 720, 35}},
+	{path: "internal/unit", layer: 0, budget: budget{1, 750, 36}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 660, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 430, 23}},
 	{path: "internal/host", layer: 0, budget: budget{1, 8020, 106}},
@@ -54,13 +54,13 @@ var districts = []district{
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
 	{path: "internal/setting", layer: 1, budget: budget{1, 2540, 57}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
-	{path: "internal/fact", layer: 1, budget: budget{4, 8890, 137}},
+	{path: "internal/fact", layer: 1, budget: budget{4, 8900, 137}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1090, 27}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7100, 81}},
 	{path: "internal/engine", layer: 2, budget: budget{13, 31260, 397}},
-	{path: "internal/product", layer: 2, budget: budget{16, 22770, 189}},
+	{path: "internal/product", layer: 2, budget: budget{16, 22920, 189}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17780, 302}},
-	{path: "internal/guide", layer: 3, budget: budget{13, 20450, 237}},
+	{path: "internal/guide", layer: 3, budget: budget{13, 20470, 238}},
 	{path: "internal/measure", layer: 3, budget: budget{10, 16520, 350}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6130, 66}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 760, 23}},

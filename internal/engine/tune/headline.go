@@ -213,11 +213,15 @@ func (st *Status) Summarize() ui.Headline {
 		if st.PostLoaded != "" {
 			post = " with the post-loaded profile " + st.PostLoaded
 		}
-		h.Line("in force: %s (%s)%s, since %s, transaction %s", strings.Join(st.Profiles, " "), st.Mode, post,
-			st.Since.Local().Format("2006-01-02 15:04:05"), h.Value("transaction", float64(st.Tx), strconv.Itoa(st.Tx)))
+		names, tx := strings.Join(st.Profiles, " "), h.Value("transaction", float64(st.Tx), strconv.Itoa(st.Tx))
+		if st.ThisBoot {
+			h.Line("in force: %s (%s)%s, since %s, transaction %s", names, st.Mode, post, st.Since.Local().Format("2006-01-02 15:04:05"), tx)
+		} else {
+			h.Line("selected: %s (%s)%s, transaction %s, not applied since boot", names, st.Mode, post, tx)
+		}
 	}
 	var parts []string
-	if len(st.Profiles) > 0 {
+	if len(st.Profiles) > 0 && (st.ThisBoot || len(st.Drifted)+len(st.Rejected) > 0) {
 		parts = append(parts, h.Count("drifted", len(st.Drifted), "value")+" drifted", h.Count("rejected", len(st.Rejected), "")+" rejected")
 	}
 	if n := len(st.Asked); n > 0 {

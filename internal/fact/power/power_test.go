@@ -99,7 +99,7 @@ func TestSlides(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:%s\nwant%s", name, got, want)
 		}
-		if line := missingLine(r.Missing); !strings.Contains(line, "no temperature: no hwmon; no power: no powercap") {
+		if line := missingLine(r.Missing, true); !strings.Contains(line, "no temperature: no hwmon; no power: no powercap") {
 			t.Errorf("%s: %s", name, line)
 		}
 		for _, p := range columns { // what has no source is unknown, not 0
@@ -162,7 +162,7 @@ func TestAMD(t *testing.T) {
 	if on, ok := r.Settings.Boost.Get(); !ok || !on || s.Machine.Throttled != nil {
 		t.Errorf("boost %v %v, throttled %v", on, ok, s.Machine.Throttled)
 	}
-	if line := missingLine(r.Missing); line != "no entered idle states: no cstate_core or cstate_pkg in perf; no throttling: no thermal_throttle" {
+	if line := missingLine(r.Missing, true); line != "no entered idle states: no cstate_core or cstate_pkg in perf; no throttling: no thermal_throttle" {
 		t.Error(line)
 	}
 }

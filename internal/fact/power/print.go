@@ -202,7 +202,7 @@ func Print(s *ui.Screen, r *Report, all bool) {
 			ui.PrintLine(s, "%s less busy not shown (--all)", text.Count(left, "CPU"))
 		}
 	}
-	if line := missingLine(r.Missing); line != "" {
+	if line := missingLine(r.Missing, s.Wide); line != "" {
 		fmt.Fprintln(s.Out)
 		ui.PrintLine(s, "%s", line)
 	}
@@ -221,7 +221,7 @@ func LiveScreen(r *Report, watched time.Duration, width, height int) string {
 	for _, l := range r.Headline.Lines {
 		say(l)
 	}
-	missing := missingLine(r.Missing)
+	missing := missingLine(r.Missing, false)
 	room := height - strings.Count(b.String(), "\n") - 2 // an empty line and the heads
 	if missing != "" {
 		room--

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 // and sources, and the call that prints the rule itself.
 func PrintExplained(s *ui.Screen, a *Audit) {
 	w := &writer{s, width(s), a}
-	all := groups(a.Findings)
+	all := a.groups()
 	for i, g := range all {
 		if i > 0 {
 			fmt.Fprintln(s.Out)
@@ -48,6 +49,7 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 
 // here writes the measured values and their sources; with bounds, also the wanted values.
 func (w *writer) here(g group, bounds bool) {
+	var at []string // printed sources
 	for _, i := range g.Items {
 		says := i.Measured
 		switch {
@@ -64,14 +66,15 @@ func (w *writer) here(g group, bounds bool) {
 		if bounds {
 			says += ", wanted " + i.bound()
 		}
-		if at := i.places(); len(at) > 0 && g.Reason == "" {
-			says += " (" + at[0] + ")"
+		if places := i.places(); len(places) > 0 && g.Reason == "" {
+			says += " (" + places[0] + ")"
+			at = append(at, places[0])
 		}
 		w.part("here", says)
 	}
 	for _, in := range g.Inputs {
 		where := in.Name + ": " + in.From
-		if in.At != "" {
+		if in.At != "" && !slices.Contains(at, in.At) {
 			where += ", " + in.At
 		}
 		w.part("", where)
@@ -91,8 +94,8 @@ func (w *writer) remedies(g group) {
 			label = ""
 		}
 		if l.command != "" {
-			if label != "" {
-				w.part(label, "run:")
+			if label != "" || l.where != "" {
+				w.part(label, cmp.Or(strings.TrimSpace(l.where), "run:"))
 				label = ""
 			}
 			fmt.Fprintln(w.Out, strings.Repeat(" ", labeled)+ui.Printable(l.command))

@@ -15,6 +15,7 @@ type group struct {
 	rule.Finding
 	Items   []item
 	Changes []string // changes that fettle fix would write
+	where   string   // see Audit.where
 }
 
 // Fixes returns the fixes as text: commands and words.
@@ -24,7 +25,7 @@ func (g group) Fixes() []string {
 
 // fixLines returns the lines of Fixes, with commands separate from the words.
 func (g group) fixLines() []fixLine {
-	out := fixLines(g.Finding)
+	out := fixLines(g.Finding, g.where)
 	if n := len(g.Changes); n > 0 {
 		more := ""
 		if n > shown {
@@ -35,10 +36,23 @@ func (g group) fixLines() []fixLine {
 	return out
 }
 
-// fixLine is one line of a fix: a command with the words before and after it.
-type fixLine struct{ before, command, after string }
+// fixLine is one line of a fix: a command with the words before and after it. where precedes the
+// command if it must run on another machine.
+type fixLine struct{ before, where, command, after string }
 
-func (l fixLine) String() string { return l.before + l.command + l.after }
+func (l fixLine) String() string { return l.before + l.where + l.command + l.after }
+
+// where returns the words before a command that must run on the audited machine, if that is
+// another one; otherwise "".
+func (a *Audit) where() string {
+	switch {
+	case a.On != "":
+		return "on " + a.On + ": "
+	case a.Copied:
+		return "on that machine: "
+	}
+	return ""
+}
 
 func asText(lines []fixLine) (out []string) {
 	for _, l := range lines {
@@ -235,9 +249,9 @@ func values(f rule.Finding) (measured, want string) {
 }
 
 // groups merges the findings of a rule with the same result.
-func groups(findings []rule.Finding) []group {
+func (a *Audit) groups() []group {
 	var out []group
-	for _, f := range findings {
+	for _, f := range a.Findings {
 		measured, want := values(f)
 		i := item{Instance: f.Instance, Measured: measured, Want: want, Compare: f.Compare, At: slices.Concat(f.MeasuredAt, f.WantAt)}
 		n := len(out) - 1
@@ -247,7 +261,7 @@ func groups(findings []rule.Finding) []group {
 			out[n].Inputs = append(slices.Clip(out[n].Inputs), f.Inputs...)
 			continue
 		}
-		out = append(out, group{Finding: f, Items: []item{i}, Changes: changesIn(f)})
+		out = append(out, group{Finding: f, Items: []item{i}, Changes: changesIn(f), where: a.where()})
 	}
 	return out
 }
@@ -283,7 +297,7 @@ func fixLines(f rule.Finding) []fixLine {
 	}
 	var out []fixLine
 	if len(f.Fix.Changes) > 0 {
-		out = append(out, fixLine{command: "fettle fix " + f.ID})
+		out = append(out, fixLine{where: where, command: "fettle fix " + f.ID})
 	}
 	if f.Fix.Artefact != rule.Installer { // the installer's command contains them
 		for _, e := range f.Fix.Entries {
@@ -297,9 +311,9 @@ func fixLines(f rule.Finding) []fixLine {
 	switch {
 	case f.Fix.Command == "":
 	case len(out) > 0:
-		out = append(out, fixLine{before: "then ", command: f.Fix.Command})
+		out = append(out, fixLine{before: "then ", where: where, command: f.Fix.Command})
 	default:
-		out = append(out, fixLine{command: f.Fix.Command})
+		out = append(out, fixLine{where: where, command: f.Fix.Command})
 	}
 	if words != "" {
 		out = append(out, fixLine{before: words})

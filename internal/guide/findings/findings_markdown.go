@@ -25,7 +25,7 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 		fmt.Fprintln(w)
 	}
 	var rest []group
-	for _, g := range a.fewer(groups(a.Findings)) {
+	for _, g := range a.fewer(a.groups()) {
 		if !Bad(g.State) || g.Change == Same {
 			rest = append(rest, g)
 			continue
@@ -50,7 +50,7 @@ func Markdown(out io.Writer, a *Audit, all bool) error {
 		}
 		fmt.Fprintf(w, "- why: %s\n", MarkdownText(g.Why))
 		for _, l := range g.fixLines() {
-			fmt.Fprintf(w, "- fix: %s%s%s\n", markdownWords(l.before), markdownCode(l.command), markdownWords(l.after))
+			fmt.Fprintf(w, "- fix: %s%s%s\n", markdownWords(l.before+l.where), markdownCode(l.command), markdownWords(l.after))
 		}
 		fmt.Fprintf(w, "- source: %s\n\n", MarkdownText(rule.SourceWords(g.Sources)))
 	}

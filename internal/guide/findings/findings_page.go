@@ -36,7 +36,7 @@ func Page(s *ui.Screen, a *Audit) {
 	a.shares(p)
 	var bad, before []page.Card
 	var worse, rest stateTable
-	for _, g := range a.fewer(groups(a.Findings)) {
+	for _, g := range a.fewer(a.groups()) {
 		switch {
 		case Bad(g.State) && g.Change == Same:
 			before = append(before, g.card())

@@ -120,6 +120,40 @@ func TestFewer(t *testing.T) {
 	}
 }
 
+// TestCommandsOfAnotherMachine tests that no output suggests to run a fix of another machine on
+// this one.
+func TestCommandsOfAnotherMachine(t *testing.T) {
+	for where, on := range map[string]string{"on that machine: ": "", "on web1: ": "web1"} {
+		a := sample("plain")
+		a.Copied, a.On = on == "", on
+		a.Conclude()
+		for name, print := range map[string]func(s *ui.Screen){
+			"short":   func(s *ui.Screen) { Print(s, a, View{}) },
+			"details": func(s *ui.Screen) { Print(s, a, View{Details: true}) },
+			"explain": func(s *ui.Screen) {
+				one := *a
+				one.Findings = slices.DeleteFunc(slices.Clone(a.Findings), func(f rule.Finding) bool { return f.ID != "W1" })
+				PrintExplained(s, &one)
+			},
+			"markdown": func(s *ui.Screen) { _ = Markdown(s.Out, a, false) },
+			"sarif":    func(s *ui.Screen) { _ = SARIF(s.Out, "test", false, a) },
+		} {
+			var out bytes.Buffer
+			print(&ui.Screen{Out: &out, Err: &out, Width: 80})
+			text := strings.NewReplacer("`", "", "\\", "").Replace(strings.Join(strings.Fields(out.String()), " "))
+			parts := strings.Split(text, "fettle fix")
+			if len(parts) < 2 {
+				t.Errorf("%s: no fix in %s", name, text)
+			}
+			for _, before := range parts[:len(parts)-1] {
+				if !strings.HasSuffix(before, where) {
+					t.Errorf("%s: no %q at the end of %q", name, where, before)
+				}
+			}
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	f := func(id string, s rule.State, because string) rule.Finding {
 		return rule.Finding{ID: id, State: s, Because: because}
@@ -152,7 +186,7 @@ func TestFindingsTable(t *testing.T) {
 		if text != "plain" {
 			continue
 		}
-		for _, want := range []string{"2 problems, 1 warning, 1 fine, 1 not determined (linux)\n\n", "✗ fail  W2", "Rule W2 plain (due to F1)", "b: 12.5 %, wanted 10 %", "  fix     vm.x = plain\n          fettle fix W1\n", "next: fettle fix fixes 1 finding, after a confirmation"} {
+		for _, want := range []string{"2 problems, 1 warning, 1 fine, 1 not determined (linux)\n\n", "✗ fail  W2", "Rule W2 plain (due to F1)", "b: 12.5 %, wanted 10 %", "  fix     vm.x = plain\n          fettle fix W1\n", "next: fettle fix fixes W1, after a confirmation"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, &out)
 			}

@@ -32,6 +32,9 @@ type manualStep struct {
 	instances []string
 }
 
+// ManualSteps returns the number of steps that PrintFixed prints.
+func ManualSteps(all []ByHand) int { return len(manualSteps(all)) }
+
 // manualSteps merges equal steps, and merges all options of the installer into one call.
 func manualSteps(all []ByHand) []*manualStep {
 	var out []*manualStep

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/guide/rule"
@@ -47,7 +48,8 @@ func (a *Audit) disabledByCopy() []string {
 // next returns the recommended next step, or "". explained tells whether reasons and sources are
 // printed already.
 func (a *Audit) next(explained bool) string {
-	bad, unknown, settings := 0, map[string]bool{}, map[string]bool{}
+	bad, unknown := 0, map[string]bool{}
+	var settings []string // ids of the rules that fettle fix fixes
 	for _, f := range a.Findings {
 		switch {
 		case f.Change == Same:
@@ -55,21 +57,18 @@ func (a *Audit) next(explained bool) string {
 			unknown[f.Ask] = true
 		case Bad(f.State):
 			bad++
-			if f.Fix != nil && len(f.Fix.Changes) > 0 {
-				settings[f.ID] = true
+			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(settings, f.ID) {
+				settings = append(settings, f.ID)
 			}
 		}
 	}
 	var steps []string
 	if len(settings) > 0 && a.For == nil {
-		where := ""
-		switch {
-		case a.On != "":
-			where = " on " + a.On
-		case a.Copied:
-			where = " on the machine itself"
+		names := strings.Join(settings[:min(shown, len(settings))], ", ")
+		if more := len(settings) - shown; more > 0 {
+			names += internaltext.Sprintf(" and %d more", more)
 		}
-		steps = append(steps, fmt.Sprintf("fettle fix%s fixes %s, after a confirmation", where, internaltext.Count(len(settings), "finding")))
+		steps = append(steps, fmt.Sprintf("%sfettle fix fixes %s, after a confirmation", a.where(), names))
 	}
 	if !explained && (bad > 0 || len(unknown) > 0) {
 		steps = append(steps, "--details shows reasons and sources")
@@ -94,9 +93,9 @@ func (a *Audit) command(g group) string {
 	case a.Cluster: // the fix is for a node, or a decision
 		return a.explained(g.ID)
 	case len(x.Changes) > 0, len(x.Entries) > 0 && x.Artefact != rule.Installer:
-		return "fettle fix " + g.ID
+		return g.where + "fettle fix " + g.ID
 	case x.Command != "" && (x.Text == "" || x.Artefact == rule.Installer && len(x.Entries) > 0):
-		return x.Command
+		return g.where + x.Command
 	}
 	return a.explained(g.ID)
 }

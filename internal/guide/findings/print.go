@@ -31,7 +31,7 @@ func Print(s *ui.Screen, a *Audit, v View) {
 	w := &writer{s, width(s), a}
 	above := a.Slow.PrintBelow(s)
 	var bad, unknown, rest []group
-	for _, g := range a.fewer(groups(a.Findings)) {
+	for _, g := range a.fewer(a.groups()) {
 		switch {
 		case g.State == rule.Unknown && !v.Details && g.Change != Same && v.All:
 			rest = append(rest, g)

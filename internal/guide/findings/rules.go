@@ -11,7 +11,7 @@ import (
 
 // PrintRules prints a catalog: one line per rule, table and measurement.
 func PrintRules(s *ui.Screen, rules []*rule.Rule, tables []*rule.Table, evidence []*rule.Evidence) {
-	g := ui.Grid{Columns: []ui.Column{{Head: "id"}, {Head: "kind"}, {Head: "platforms", Optional: true}, {Head: "what"}, {Head: "source", Wide: true}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "id"}, {Head: "if not met"}, {Head: "platforms", Optional: true}, {Head: "what"}, {Head: "source", Wide: true}}}
 	for _, r := range rules {
 		kind := string(r.Severity)
 		if r.Reminder {

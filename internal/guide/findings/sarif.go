@@ -127,7 +127,7 @@ func (a *Audit) sarif(version string, all bool) sarifRun {
 		if !ok {
 			at = len(run.Tool.Driver.Rules)
 			index[f.ID] = at
-			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(f))
+			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(f, a.where()))
 		}
 		run.Results = append(run.Results, a.sarifResult(f, at, suppressed))
 	}
@@ -137,7 +137,7 @@ func (a *Audit) sarif(version string, all bool) sarifRun {
 			if !ok {
 				at = len(run.Tool.Driver.Rules)
 				index[m.ID] = at
-				run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(rule.Finding{ID: m.ID, Title: m.Title, Why: m.Title}))
+				run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRuleOf(rule.Finding{ID: m.ID, Title: m.Title, Why: m.Title}, ""))
 			}
 			run.Results = append(run.Results, sarifResult{
 				RuleID: m.ID, RuleIndex: at, Kind: "pass", Level: "none", Message: sarifText{Text: "It was " + string(m.Was) + " and no longer is."},
@@ -152,8 +152,8 @@ func fingerprint(id, instance string) map[string]string {
 	return map[string]string{"fettleFinding/v1": id + "/" + instance}
 }
 
-// sarifRuleOf describes the rule of a finding.
-func sarifRuleOf(f rule.Finding) sarifRule {
+// sarifRuleOf describes the rule of a finding. where precedes the commands of its fixes.
+func sarifRuleOf(f rule.Finding, where string) sarifRule {
 	help := f.Why
 	var tags []string
 	level := "warning"

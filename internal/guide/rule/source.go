@@ -37,12 +37,20 @@ var documents = sync.OnceValue(func() map[string]document {
 	return out
 })
 
+// kernelDocs has a page for each file of the kernel's Documentation directory.
+const kernelDocs = "https://docs.kernel.org/"
+
 // Cite returns a section of a document, given its key in rules/sources.yaml. Any other word is the
 // title of a document that the catalog lacks, such as an administrator's handbook.
 func Cite(key, section string) Source {
 	s := Source{Document: key, Section: section}
 	if d, ok := documents()[key]; ok {
 		s.Document, s.URL = d.Title, d.URL
+		if file, ok := strings.CutPrefix(section, "Documentation/"); ok && d.URL == kernelDocs {
+			if page, _, ok := strings.Cut(file, ".rst"); ok {
+				s.URL += page + ".html"
+			}
+		}
 	}
 	return s
 }

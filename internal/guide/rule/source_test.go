@@ -78,6 +78,9 @@ func TestSources(t *testing.T) {
 
 func TestSourceWords(t *testing.T) {
 	s := Cite("satellite-tuning", "5.2.4")
+	if s := Cite("linux", "Documentation/admin-guide/cgroup-v2.rst; oom_kill"); s.URL != "https://docs.kernel.org/admin-guide/cgroup-v2.html" {
+		t.Errorf("%s", s.URL)
+	}
 	if s.String() != "Satellite 6.12 Tuning Guide, 5.2.4" || !strings.HasPrefix(s.URL, "https://docs.redhat.com/") {
 		t.Errorf("%s <%s>", s, s.URL)
 	}

@@ -116,7 +116,7 @@ func (v *View) offNode(h *ui.Headline) string {
 		parts[0] += ": " + strings.Join(off[:min(len(off), 4)], ", ")
 	}
 	if unplaced > 0 {
-		parts = append(parts, "the firmware reports no node for "+h.Count("devices_without_node", unplaced, ""))
+		parts = append(parts, "the firmware reports no node for "+h.Count("devices_without_node", unplaced, "device"))
 	}
 	if unknown > 0 {
 		parts = append(parts, h.Count("devices_unknown", unknown, "")+" not recorded")

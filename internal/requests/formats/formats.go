@@ -240,11 +240,12 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, err), "name a log as text, or compressed with gzip, zstd or bzip2")
 		}
 		if err != nil {
-			hint, text := "if its lines are requests, give the server's log format with --format, for example:", `nginx:$remote_addr [$time_local] "$request" $status $request_time`
+			hint, more := "if its lines are requests, name the server's configuration, --config /etc/httpd, or its log format with --format (docs/logs-formats.md), for example:", "\n"+o.withFormat(l.Path, `apache:%h %l %u %t "%r" %>s %b %D`)
+			text := `nginx:$remote_addr [$time_local] "$request" $status $request_time`
 			if u := (*logformat.UnknownError)(nil); errors.As(err, &u) && u.Text != "" {
-				hint, text = "give the server's log format with --format; replace the placeholders by the names of the unknown values:", u.Text
+				hint, text, more = "give the server's log format with --format (docs/logs-formats.md); replace the placeholders by the names of the unknown values:", u.Text, ""
 			}
-			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint+"\n"+o.withFormat(l.Path, text))
+			return nil, ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", l.Path, otherLines{err}), hint+"\n"+o.withFormat(l.Path, text)+more)
 		}
 	}
 	if o.Unit != "" && f.UnitUnknown != "" {

@@ -121,13 +121,25 @@ func notes(r *Report, examples int) (out []string) {
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 && len(NoUnit(r.Logs)) == 0 {
-		how := "add Apache's %D or nginx' $request_time to the log format"
-		if slices.ContainsFunc(r.Logs, func(l LogRead) bool { return l.Format == logformat.JSONLines }) {
-			how = "use --duration MEMBER --unit ms to name the member of the JSON lines"
-		}
-		say("the logs have no durations of requests; %s", how)
+		say("the logs have no durations of requests; %s", addDuration(r.Logs))
 	}
 	return out
+}
+
+// addDuration describes how the server of the logs records durations.
+func addDuration(read []LogRead) string {
+	has := func(is func(l LogRead) bool) bool { return slices.ContainsFunc(read, is) }
+	switch {
+	case has(func(l LogRead) bool { return l.Format == logformat.JSONLines }):
+		return "use --duration MEMBER --unit ms to name the member of the JSON lines"
+	case has(func(l LogRead) bool { return strings.HasPrefix(l.FormatText, "apache:pulp") }):
+		return "add %(D)s to gunicorn's --access-logformat"
+	case has(func(l LogRead) bool { return strings.HasPrefix(l.FormatText, "nginx") }):
+		return "add $request_time to nginx' log_format"
+	case has(func(l LogRead) bool { return strings.HasPrefix(l.FormatText, "apache") }):
+		return "add %D to Apache's LogFormat"
+	}
+	return "add them to the server's log format"
 }
 
 // enoughToDoubt is the minimum number of requests for reporting an implausible mean.

@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,9 +172,9 @@ func printBusy(s *ui.Screen, r *Report) {
 	if b := r.Busy; b.Minute != nil {
 		arrived := unit.Thousands(b.Minute.Requests) + " arrived"
 		if r.All.MeanS != nil {
-			line := fmt.Sprintf("Requests in progress: %s on average", decimal(b.Mean))
+			line := fmt.Sprintf("On average %s requests at a time", decimal(b.Mean))
 			if b.MostAt != nil {
-				line += fmt.Sprintf(", %s at most in %s (%s)", decimal(b.Most), unit.FormatSeconds(b.StepS), clock(r, b.MostAt))
+				line += fmt.Sprintf("; busiest %s: %s (%s)", period(b.StepS), decimal(b.Most), clock(r, b.MostAt))
 			}
 			out = append(out, line)
 			arrived = decimal(b.Minute.Busy) + " in progress, " + arrived
@@ -204,8 +205,11 @@ func printBusy(s *ui.Screen, r *Report) {
 
 // decimal formats a mean number of requests in progress.
 func decimal(v float64) string {
-	if v >= 0.05 && v < 100 {
-		return fmt.Sprintf("%.1f", v)
+	switch {
+	case v >= 0.05 && v < 100:
+		v = math.Round(10*v) / 10
+	case v >= 0.01 && v < 100:
+		v = math.Round(100*v) / 100
 	}
 	return unit.Digits(v)
 }
@@ -213,6 +217,8 @@ func decimal(v float64) string {
 // period names the length of an interval, given in seconds.
 func period(s float64) string {
 	switch s {
+	case 1:
+		return "second"
 	case 60:
 		return "minute"
 	case 3600:

@@ -22,6 +22,7 @@ type plan struct {
 	network      string // plug-in
 	maxPods      int    // of the kubelets
 	podsPerNode  int    // the number of those that the cores allow
+	sufficient   int    // workers without a spare one
 	userPods     int    // user pods per node; a node needs addresses for these and the system's
 	systemPods   int
 	pods         int // user pods of the whole cluster
@@ -135,8 +136,11 @@ func (p *plan) workerNodes() error {
 	}
 	needs = append(needs, byApps...)
 	most := slices.MaxFunc(needs, func(a, b need) int { return a.nodes - b.nodes })
-	p.workers = most.nodes
+	p.workers, p.sufficient = most.nodes, most.nodes
 	why = "for " + most.why
+	if p.w.PodsPerNode == 0 { // --nodes may have raised maxPods
+		p.sufficient = max(p.sufficient, sizing.Ceil(float64(p.pods), float64(standard-p.systemPods)))
+	}
 	if p.w.Nodes > 0 {
 		for _, n := range needs[1:] {
 			if n.nodes > p.w.Nodes {
@@ -286,6 +290,9 @@ func (p *plan) headline() {
 	load := ""
 	if p.pods > 0 {
 		load = " for " + h.Count("pods", p.pods, "pod")
+		if p.workers <= p.sufficient {
+			load += ", without a spare worker (with one: --nodes " + h.Value("workers_with_spare", float64(p.sufficient+1), strconv.Itoa(p.sufficient+1)) + ")"
+		}
 	}
 	h.Line("%s (%s, %s), %s control plane nodes%s and %s infrastructure nodes%s%s",
 		h.Count("nodes_workers", p.workers, "worker"), h.Count("worker_cores", p.w.NodeCores, "core"), h.Value("worker_memory_gib", p.w.nodeGiB(), sizing.Amount(p.w.nodeGiB(), "GiB")),

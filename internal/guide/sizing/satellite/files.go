@@ -46,13 +46,16 @@ func (p *plan) artefacts() error {
 	if p.BareMetal {
 		step("Set the firmware (BIOS or UEFI) to its performance mode, as the vendor's manual names it (Dell: System Profile Performance, HPE: Static High Performance)", "", "the machine", "fettle check satellite: the CPUs are not held back (S03)")
 	}
-	names, ping := p.far(), "ping -q -c 100 -i 0.2 "
-	if len(names) == 1 {
-		ping += names[0]
-	} else {
+	names, ping, to := p.far(), "ping -q -c 100 -i 0.2 ", "the Capsules"
+	switch {
+	case len(p.Capsules) == 0:
+		ping, to = ping+names[0], "a managed host, "+names[0]
+	case len(names) == 1:
+		ping, to = ping+names[0], names[0]
+	default:
 		ping = "for c in " + strings.Join(names, " ") + "; do " + ping + "$c; done"
 	}
-	step("Check the network to "+map[bool]string{true: names[0], false: "the Capsules"}[len(names) == 1]+": latency, jitter and loss", ping, "", "0% packet loss, and an mdev that is small compared with avg; the logs show connection resets (S60)")
+	step("Check the network to "+to+": latency, jitter and loss", ping, "", "0% packet loss, and an mdev that is small compared with avg; the logs show connection resets (S60)")
 	tuned := p.r.Value("system", "tuned_profile").Value
 	step("Apply the tuning profile for "+map[bool]string{true: "bare metal, also at boot", false: "a guest, also at boot (or use --bare-metal)"}[p.BareMetal], fmt.Sprintf("fettle tune %v --persist --take-over", tuned), "", "fettle verify: each value is as it should be (S06); if TuneD is to stay in charge, use its profile of the same name instead")
 	step("Turn transparent huge pages off", "grubby --update-kernel=ALL --args=transparent_hugepage=never", "the machine", "cat /sys/kernel/mm/transparent_hugepage/enabled shows [never]")
@@ -64,7 +67,7 @@ func (p *plan) artefacts() error {
 	if p.mosquitto > 0 {
 		dropIn(MosquittoFile, "mosquitto", p.mosquitto)
 	}
-	step("Put the drop-ins of the units in place", "systemctl daemon-reload && satellite-maintain service restart", "all of Satellite", health)
+	step("Put the drop-ins of the units in place (files: --write DIR)", "systemctl daemon-reload && satellite-maintain service restart", "all of Satellite", health)
 	if p.hiera != (hiera{}) {
 		text, err := sizing.YAML(written+"\nOnly what the size "+p.size+" does not set: add it to the existing file.", p.hiera)
 		if err != nil {

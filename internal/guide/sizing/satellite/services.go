@@ -267,7 +267,7 @@ func (p *plan) disks() error {
 	for _, dir := range e.Keys() {
 		gb := e.Number(dir, "gb")
 		parts = append(parts, sizing.Part{Name: dir, Amount: gb})
-		p.r.Add(sizing.Value{Group: "disk", Name: dir, Value: gb, Unit: "GB", Why: "from the installation guide; grows with content and hosts", Sources: e.Sources})
+		p.r.Add(sizing.Value{Group: "disk", Name: dir, Value: gb, Unit: "GB", Why: "grows with content and hosts (installation guide)", Sources: e.Sources})
 	}
 	if p.qpid {
 		gb := sizing.Round(float64(p.Hosts) * p.services.Number("qpidd disk", "each") / 1e9)
