@@ -21,7 +21,7 @@ func TestCheckCommands(t *testing.T) {
 			t.Errorf("%s: %d lines", host, n)
 		}
 		for line := range strings.Lines(out.String()) {
-			command, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "    fettle ")
+			command, ok := strings.CutPrefix(strings.Replace(strings.TrimSuffix(line, "\n"), "on that machine: ", "", 1), "    fettle ")
 			words := strings.Fields(command)
 			if !ok || ran[words[0]+words[len(words)-1]] {
 				continue

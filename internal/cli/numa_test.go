@@ -25,7 +25,7 @@ func TestForeignArguments(t *testing.T) {
 		}
 	}
 	var out, said bytes.Buffer
-	if Main("test", strings.Fields("--root ../../examples/numa/four-nodes.txt numa run -N 0 true"), &out, &said); !strings.HasSuffix(said.String(), "\nfettle: run: fettle numa run -N 0 true\n") {
+	if Main("test", strings.Fields("--root ../../examples/numa/four-nodes.txt numa run -N 0 true"), &out, &said); !strings.HasSuffix(said.String(), "\nfettle: for the other machine: run fettle there\n") {
 		t.Errorf("said %q", said.String())
 	}
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -75,7 +74,7 @@ func advice(err error) (hint string, remedy *Remedy) {
 }
 
 // advise prints how to resolve an error: its hint and the suggested command. For invalid
-// arguments without a known remedy it prints an example of the verb, unless a file is missing.
+// arguments without a known remedy it prints an example of the verb.
 func (s *Screen) advise(err error) {
 	hint, remedy := advice(err)
 	if remedy != nil && remedy.OwnState {
@@ -95,7 +94,7 @@ func (s *Screen) advise(err error) {
 		s.Say("for example: %s", s.Call(*remedy))
 	case remedy != nil && s.Call != nil:
 		s.Say("run: %s", s.Call(*remedy))
-	case hint == "" && Code(err) == Usage && s.Example != "" && !errors.Is(err, fs.ErrNotExist):
+	case hint == "" && Code(err) == Usage && s.Example != "":
 		s.Say("for example: %s", s.Example)
 	}
 }
