@@ -26,8 +26,8 @@ func TestPlanWithoutNodes(t *testing.T) {
 		"/api/v1":              o{"resources": []o{{"name": "namespaces", "kind": "Namespace"}, {"name": "pods", "kind": "Pod", "namespaced": true}}},
 		"/api/v1/nodes":        meta.Status{Status: "Failure", Message: `nodes is forbidden: User "alice"`, Code: 403},
 		"/api/v1/pods?limit=1": none,
-		"/api/v1/pods?limit=500&fieldSelector=status.phase%3DSucceeded": none,
-		"/api/v1/pods?limit=500&fieldSelector=status.phase%3DFailed":    none,
+		"/api/v1/pods?fieldSelector=status.phase%3DSucceeded&limit=500": none,
+		"/api/v1/pods?fieldSelector=status.phase%3DFailed&limit=500":    none,
 		"/api/v1/namespaces?limit=1":                                    none,
 		"/api/v1/services?limit=1":                                      none,
 	}))

@@ -33,7 +33,7 @@ func TestLostJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labelled := "/api/v1/namespaces?limit=500&labelSelector=" + url.QueryEscape(plan.RunLabel+"="+id)
+	labelled := "/api/v1/namespaces?labelSelector=" + url.QueryEscape(plan.RunLabel+"="+id) + "&limit=500"
 	space := func(i int) o {
 		return o{"metadata": o{"name": p.Name(i), "uid": fmt.Sprint("u", i), "labels": o{plan.RunLabel: id}, "annotations": o{plan.ObjectNote: fmt.Sprint(i)}}}
 	}

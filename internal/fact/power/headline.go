@@ -120,10 +120,17 @@ func settingsWords(s *Settings) (out []string) {
 	return out
 }
 
-// missingLine names the values without a source in one sentence, such as "no frequency: no cpufreq;
-// no power: no powercap". Values with the same reason are grouped. It returns "" if none is
-// missing.
-func missingLine(all []Missing) string {
+// missingLine names in one sentence what has no source, "no frequency: no cpufreq; no power: no
+// powercap", or returns "". Values with the same reason stand together. Without reasons it only
+// names the values.
+func missingLine(all []Missing, withReasons bool) string {
+	if len(all) > 1 && !withReasons {
+		var names []string
+		for _, m := range all {
+			names = append(names, m.What)
+		}
+		return text.Printable("not reported here: " + strings.Join(names, ", ") + " (--wide: why)")
+	}
 	var reasons []string
 	values := map[string][]string{}
 	for _, m := range all {

@@ -291,7 +291,7 @@ func (a *Audit) fewer(all []group) []group {
 }
 
 // fixLines returns the lines of a finding's fixes, without its values.
-func fixLines(f rule.Finding) []fixLine {
+func fixLines(f rule.Finding, where string) []fixLine {
 	if f.Fix == nil {
 		return nil
 	}

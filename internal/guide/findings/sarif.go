@@ -170,7 +170,7 @@ func sarifRuleOf(f rule.Finding, where string) sarifRule {
 		sources = append(sources, s.String())
 		md += "- source " + MarkdownText(s.String()) + "\n"
 	}
-	for _, x := range fixLines(f) {
+	for _, x := range fixLines(f, where) {
 		md += "- fix: " + MarkdownText(x.String()) + "\n"
 		help += "\nfix: " + x.String()
 	}

@@ -49,7 +49,7 @@ func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*
 			return r, nil
 		}
 	}
-	view := placement.Read(h)
+	view := placement.ReadNodes(h)
 	if r.Nodes = len(view.Nodes); r.Nodes == 0 && len(view.Unknown) > 0 {
 		return nil, fmt.Errorf("nothing could be determined: %s", view.Unknown[0])
 	}

@@ -115,7 +115,7 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 		}
 	}
 	var err error
-	w := &Workload{View: Read(h), Usage: after}
+	w := &Workload{View: ReadNodes(h), Usage: after}
 	if w.Rooms, w.Notes, err = Rooms(h, before.cpus, after.cpus); err != nil {
 		return nil, err
 	}

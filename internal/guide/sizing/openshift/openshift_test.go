@@ -222,7 +222,7 @@ func TestReasons(t *testing.T) {
 		{"nodes=3", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods"},
 		{"nodes=3", "nodes/workers", "as requested"},
 		{"nodes=1", "nodes/workers", "as requested; a new cluster has two routers, and the second one waits for the infrastructure nodes"},
-		{"nodes=20 pods=2200", "nodes/workers", "as requested; 10 would suffice for 2,200 pods, 235 per node in addition to 15 system pods"},
+		{"nodes=20 pods=2200", "nodes/workers", "as requested; 10 would suffice for 2,200 pods: 220 + 15 of the system = 235 on each"},
 		{"nodes=3 request-rate=1000 close=true", "routers/requests", "of one router with 4 vCPU and pages of 1 kB; TLS: edge; behind a load balancer's service; a connection per request"},
 	} {
 		r := sizing.Sized(t, f, New(), words(tt.said)...)

@@ -128,7 +128,8 @@ func (p *plan) workerNodes() error {
 			Sources: inSection(p.Table("openshift-maximums"), "9.3"),
 			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: text.Sprintf("if %d of the %d are the system's pods, which the formula overlooks", p.systemPods, p.podsPerNode)}},
 		})
-		needs = append(needs, need{real, text.Sprintf("%s, %d per node in addition to %d system pods", text.Count(p.pods, "pod"), p.podsPerNode-p.systemPods, p.systemPods)})
+		each := sizing.Ceil(float64(p.pods), float64(real))
+		needs = append(needs, need{real, text.Sprintf("%s: %d + %d of the system = %d on each", text.Count(p.pods, "pod"), each, p.systemPods, each+p.systemPods)})
 	}
 	byApps, err := p.appNodes()
 	if err != nil {
@@ -158,8 +159,8 @@ func (p *plan) workerNodes() error {
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "workers", Value: p.workers, Unit: "nodes", Why: why})
 	if p.pods > 0 {
-		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: text.Sprintf("including %d system pods", p.systemPods), Sources: node.Sources})
-		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: text.Sprintf("%d / %d, without system pods", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
+		p.Max(sizing.Limit{Name: "pods on a node", Maximum: float64(p.podsPerNode), Wanted: float64(sizing.Ceil(float64(p.pods), float64(p.workers)) + p.systemPods), Why: text.Sprintf("%d of yours and %d of the system", sizing.Ceil(float64(p.pods), float64(p.workers)), p.systemPods), Sources: node.Sources})
+		p.Add(sizing.Value{Group: "nodes", Name: "pods_per_node", Value: sizing.Ceil(float64(p.pods), float64(p.workers)), Unit: "pods", Why: text.Sprintf("%d / %d, without the system's", p.pods, p.workers), Sources: inSection(p.Table("openshift-maximums"), "9.3")})
 		p.shares()
 	}
 	return nil
