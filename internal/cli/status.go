@@ -111,9 +111,9 @@ func (a *app) printStatus(st *tune.Status) {
 	tune.PrintSetAlone(a.screen, st.Asked, maxDrifted)
 	if !st.Copy && (len(st.Profiles) > 0 || st.Dynamic.On || st.Dynamic.From != "") {
 		say("%s", dynamicTuning(st.Dynamic))
-		if st.NumaBalance != nil {
-			say("%s", numaBalancing(st.NumaBalance))
-		}
+	}
+	if !st.Copy && st.NumaBalance != nil {
+		say("%s", numaBalancing(st.NumaBalance))
 	}
 	switch {
 	case len(st.Live) > 0:
