@@ -68,7 +68,7 @@ func (d *Daemon) resumeBalance() {
 func (d *Daemon) balanceLater(e *tune.Engine) error {
 	b, n := &d.balancer, e.Main.NumaBalance
 	b.since, b.every = nil, n.Min
-	if nodes := len(placement.Read(e.Host).Nodes); nodes < 2 {
+	if nodes := len(placement.ReadNodes(e.Host).Nodes); nodes < 2 {
 		d.sayBalance(LevelInfo, "nothing to do: this machine has 1 NUMA node")
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,8 +26,9 @@ type nodes struct {
 	*fake
 	pid   int
 	cpus  [2]int
-	all   string // the CPUs that the process may use before a move
-	ticks int    // CPU time that the process is said to have used
+	all   string     // the CPUs that the process may use before a move
+	ticks int        // CPU time that the process is said to have used
+	mu    sync.Mutex // guards next
 	next  []time.Duration
 }
 
@@ -110,6 +112,15 @@ func (n *nodes) wantBound(when, cpus string) {
 	n.want(kernelBalancing, "1")
 }
 
+// intervals returns the times to the next passes since its last call.
+func (n *nodes) intervals() []time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.next
+	n.next = nil
+	return all
+}
+
 // run starts a daemon whose loop has only the timer of numa_balance.
 func (n *nodes) run(ctx context.Context) *Daemon {
 	n.t.Helper()
@@ -120,7 +131,9 @@ func (n *nodes) run(ctx context.Context) *Daemon {
 	}
 	passes, next := timer()
 	d.next = func(after time.Duration) {
+		n.mu.Lock()
 		n.next = append(n.next, after)
+		n.mu.Unlock()
 		task, _ := host.Live().Sched.Task(n.pid)
 		n.works(task.TaskID) // before the next look
 		next(after)
@@ -192,10 +205,11 @@ func TestBalance(t *testing.T) {
 				t.Errorf("the log lacks %q:\n%s", want, n.log.String())
 			}
 		}
-		n.next = nil
+		n.intervals()
 		after(2 * time.Minute)
-		if want := []time.Duration{10 * time.Second, 15 * time.Second, 15 * time.Second}; len(n.next) < 3 || !slices.Equal(n.next[:3], want) {
-			t.Errorf("the next passes are after %v, want %v", n.next, want)
+		got, want := n.intervals(), []time.Duration{10 * time.Second, 15 * time.Second, 15 * time.Second}
+		if len(got) < 3 || !slices.Equal(got[:3], want) {
+			t.Errorf("the next passes are after %v, want %v", got, want)
 		}
 		n.wantBound("later", there)
 
@@ -203,10 +217,11 @@ func TestBalance(t *testing.T) {
 			t.Errorf("off: %s", n.log.String())
 		}
 		n.wantBound("off", n.all)
-		n.next = nil
+		n.intervals()
 		after(10 * time.Minute)
-		if n.wantBound("off", n.all); len(n.next) > 0 {
-			t.Errorf("passes after off: %v", n.next)
+		n.wantBound("off", n.all)
+		if got := n.intervals(); len(got) > 0 {
+			t.Errorf("passes after off: %v", got)
 		}
 		d.Start(n.t.Context())
 		after(time.Minute)
@@ -252,8 +267,8 @@ func TestBalanceLeaves(t *testing.T) {
 			if log := n.log.String(); strings.Count(log, "numa_balance: ") > 2 || c.log == "" && strings.Contains(log, "numa_balance") || !strings.Contains(log, c.log) {
 				t.Errorf("want once %q:\n%s", c.log, log)
 			}
-			if timers := len(n.next); (c.config == "" || name == "one node") && timers > 1 {
-				t.Errorf("timers: %v", n.next)
+			if timers := n.intervals(); (c.config == "" || name == "one node") && len(timers) > 1 {
+				t.Errorf("timers: %v", timers)
 			}
 		})
 	}
@@ -269,9 +284,10 @@ func TestBalanceReload(t *testing.T) {
 		if d.Reload(n.t.Context()); !strings.Contains(n.log.String(), mainConf+":2: numa_balance=yes: expected all, or a list") {
 			t.Errorf("the log: %s", n.log.String())
 		}
-		n.next = nil
-		if after(time.Minute); len(n.next) > 0 {
-			t.Errorf("passes with a wrong configuration: %v", n.next)
+		n.intervals()
+		after(time.Minute)
+		if got := n.intervals(); len(got) > 0 {
+			t.Errorf("passes with a wrong configuration: %v", got)
 		}
 		n.write(mainConf, "numa_balance=db.service\nnuma_balance_interval=20")
 		d.Reload(n.t.Context())
@@ -279,9 +295,10 @@ func TestBalanceReload(t *testing.T) {
 		n.wantBound("corrected", fmt.Sprint(n.cpus[1]))
 		n.write(mainConf, "")
 		d.Reload(n.t.Context())
-		n.next = nil
-		if after(time.Minute); len(n.next) > 0 {
-			t.Errorf("passes after it was turned off: %v", n.next)
+		n.intervals()
+		after(time.Minute)
+		if got := n.intervals(); len(got) > 0 {
+			t.Errorf("passes after it was turned off: %v", got)
 		}
 		n.wantBound("turned off", fmt.Sprint(n.cpus[1]))
 	})
