@@ -186,7 +186,7 @@ func TestFindingsTable(t *testing.T) {
 		if text != "plain" {
 			continue
 		}
-		for _, want := range []string{"2 problems, 1 warning, 1 fine, 1 not determined (linux)\n\n", "✗ fail  W2", "Rule W2 plain (due to F1)", "b: 12.5 %, wanted 10 %", "  fix     vm.x = plain\n          fettle fix W1\n", "next: fettle fix fixes W1, after a confirmation"} {
+		for _, want := range []string{"2 problems, 1 warning, 1 fine, 1 not determined (linux)\n\n", "✗ fail  W2", "Rule W2 plain (due to F1)", "b: 12.5 %, wanted 10 %", "  fix     vm.x = plain\n          fettle fix W1\n", "next: fettle fix fixes 1 finding (W1), after a confirmation"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %q in:\n%s", want, &out)
 			}

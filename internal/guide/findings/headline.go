@@ -48,8 +48,8 @@ func (a *Audit) disabledByCopy() []string {
 // next returns the recommended next step, or "". explained tells whether reasons and sources are
 // printed already.
 func (a *Audit) next(explained bool) string {
-	bad, unknown := 0, map[string]bool{}
-	var settings []string // ids of the rules that fettle fix fixes
+	bad, fixed, unknown := 0, map[string]bool{}, map[string]bool{}
+	var rules []string // the rules of what fettle fix fixes, without their parts
 	for _, f := range a.Findings {
 		switch {
 		case f.Change == Same:
@@ -57,18 +57,21 @@ func (a *Audit) next(explained bool) string {
 			unknown[f.Ask] = true
 		case Bad(f.State):
 			bad++
-			if f.Fix != nil && len(f.Fix.Changes) > 0 && !slices.Contains(settings, f.ID) {
-				settings = append(settings, f.ID)
+			if f.Fix != nil && len(f.Fix.Changes) > 0 {
+				fixed[f.ID] = true
+				if id, _, _ := strings.Cut(f.ID, "."); !slices.Contains(rules, id) {
+					rules = append(rules, id)
+				}
 			}
 		}
 	}
 	var steps []string
-	if len(settings) > 0 && a.For == nil {
-		names := strings.Join(settings[:min(shown, len(settings))], ", ")
-		if more := len(settings) - shown; more > 0 {
+	if len(fixed) > 0 && a.For == nil {
+		names := strings.Join(rules[:min(shown, len(rules))], ", ")
+		if more := len(rules) - shown; more > 0 {
 			names += internaltext.Sprintf(" and %d more", more)
 		}
-		steps = append(steps, fmt.Sprintf("%sfettle fix fixes %s, after a confirmation", a.where(), names))
+		steps = append(steps, fmt.Sprintf("%sfettle fix fixes %s (%s), after a confirmation", a.where(), internaltext.Count(len(fixed), "finding"), names))
 	}
 	if !explained && (bad > 0 || len(unknown) > 0) {
 		steps = append(steps, "--details shows reasons and sources")
