@@ -22,7 +22,10 @@ func serve(t *testing.T) *product.Bench {
 	product.Write(t, "foreman", override)
 	product.StartPuma(t, "foreman")
 	b := product.New(t, Puma)
-	product.Eventually(t, "both workers serve", func() bool { return b.Installed().Answer("threads_running").Value == 4.0 })
+	product.Eventually(t, "both workers serve", func() bool {
+		i := b.Installed()
+		return i.Answer("threads_running").Value == 4.0 && i.Answer("workers_serving").Value == 2.0
+	})
 	return b
 }
 
@@ -110,8 +113,8 @@ func TestForeman(t *testing.T) {
 // asked holds what is read against what Puma says.
 func asked(t *testing.T, b *product.Bench) {
 	t.Helper()
-	i := b.Installed()
 	workers, threads := says(t)
+	i := b.Installed()
 	for option, want := range map[string]string{"workers": fmt.Sprint(workers), "threads_max": fmt.Sprint(threads), "threads_min": "2"} {
 		o := i.Option(option)
 		if file, ok := o.File.Get(); !ok || file != want || !strings.HasPrefix(o.File.Source(), dropIn+":") {
