@@ -228,15 +228,8 @@ func (i *installed) Answer(input string) fact.Answer {
 	return a
 }
 
-// readSize parses a Kubernetes quantity, such as 10Mi, 50M or 1048576, to bytes.
-func readSize(text string) (any, error) {
-	text = strings.TrimSpace(text)
-	if strings.HasSuffix(text, "i") {
-		text += "B"
-	}
-	n, err := unit.ParseSize(text)
-	return float64(n), err
-}
+// readSize parses a Kubernetes quantity to bytes. Unlike a size of fettle, 50M is 50,000,000.
+func readSize(text string) (any, error) { return unit.ParseQuantity(strings.TrimSpace(text)) }
 
 // readPairs parses "cpu=500m,memory=1Gi", or with "<" for thresholds, to a map.
 func readPairs(text string) (any, error) {

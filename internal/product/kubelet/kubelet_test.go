@@ -111,8 +111,13 @@ func TestVersions(t *testing.T) {
 }
 
 func TestReaders(t *testing.T) {
-	if v, err := readSize("10Mi"); err != nil || v != 10485760.0 {
-		t.Errorf("10Mi: %v %v", v, err)
+	for text, want := range map[string]float64{"10Mi": 10485760, "50M": 50e6, " 1048576 ": 1048576} {
+		if v, err := readSize(text); err != nil || v != want {
+			t.Errorf("%q: %v, %v", text, v, err)
+		}
+	}
+	if v, err := readSize("10MB"); err == nil {
+		t.Errorf("10MB: %v", v)
 	}
 	v, err := readPairs("memory.available<100Mi, nodefs.available=10%")
 	if m, ok := v.(map[string]string); err != nil || !ok || m["memory.available"] != "100Mi" || m["nodefs.available"] != "10%" {
