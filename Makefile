@@ -41,12 +41,12 @@ run: ## build fettle and run its main job on this machine, read only
 	@$(GO) build -ldflags '$(LDFLAGS)' -o bin/fettle ./cmd/fettle
 	@answer() { printf '\n$$ fettle %s\n' "$$*"; local code=0; bin/fettle "$$@" || code=$$?; \
 		[[ $$code == 0 || $$code == 3 ]] || exit $$code; }; \
-	profile=$$(bin/fettle recommend); profile=$${profile%%$$'\n'*}; \
 	answer facts --brief; \
 	answer recommend; \
-	answer diff "$$profile"; \
+	answer diff; \
 	answer status; \
-	if bin/fettle status --output json | grep -q '"profiles": \[\]'; then answer verify "$$profile"; \
+	if bin/fettle status --output json | grep -q '"profiles": \[\]'; then \
+		answer verify "$$(bin/fettle recommend --output json | sed -n 's/^  "profile": "\(.*\)",*$$/\1/p')"; \
 	else answer verify; fi
 
 .PHONY: check
