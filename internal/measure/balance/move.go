@@ -279,7 +279,6 @@ const (
 	// worseLocal is the maximum loss of local share, in percentage points.
 	worseLocal = 1
 	// worseWait is how much more of its runnable time a process waits for a CPU, in percentage points.
-	// The helper threads of a runtime that shares one CPU with its main thread wait up to 20 %.
 	worseWait = 25
 )
 

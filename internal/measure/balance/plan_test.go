@@ -88,9 +88,10 @@ func TestWaitPercent(t *testing.T) {
 		after map[host.TaskID]runnable
 		want  float64
 	}{
-		{map[host.TaskID]runnable{two: {ran: 5.5e9, waited: 5.25e9}, three: {waited: 0.25e9}}, 50},
-		{map[host.TaskID]runnable{two: {ran: 6e9, waited: 5e9}}, 0},
+		{map[host.TaskID]runnable{two: {ran: 5.5e9, waited: 5.5e9}, three: {ran: 0.5e9}}, 25},
+		{map[host.TaskID]runnable{two: {ran: 6e9, waited: 5e9}, three: {waited: 0.5e9}}, 0}, // a helper thread
 		{map[host.TaskID]runnable{two: {ran: 5.001e9, waited: 5.002e9}}, 0},
+		{map[host.TaskID]runnable{two: {ran: 5e9, waited: 5.9e9}}, 100},
 		{nil, 0},
 	} {
 		if got := waitPercent(before, c.after); got != c.want {

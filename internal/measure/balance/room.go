@@ -101,16 +101,22 @@ func runnableTimes(h *host.Host, process host.TaskID) map[host.TaskID]runnable {
 }
 
 // waitPercent returns the share of their runnable time in which the threads in after have waited for
-// a CPU since before: 0 to 100, and 0 if that is less than 0.1 s, which is too little to judge by. A
-// thread that has ended meanwhile does not count.
+// a CPU since before: 0 to 100, and 0 if that is less than 0.1 s, which is too little to judge by. Each
+// thread counts by the time for which it ran, because a runtime's helper thread that wakes up often
+// waits long and does little. A thread that has ended meanwhile does not count.
 func waitPercent(before, after map[host.TaskID]runnable) float64 {
-	ran, waited := 0.0, 0.0
+	ran, waited, share := 0.0, 0.0, 0.0
 	for id, now := range after {
-		ran += now.ran - before[id].ran
-		waited += now.waited - before[id].waited
+		r, w := now.ran-before[id].ran, now.waited-before[id].waited
+		if r+w > 0 {
+			ran, waited, share = ran+r, waited+w, share+r*w/(r+w)
+		}
 	}
-	if ran+waited < 1e8 {
+	switch {
+	case ran+waited < 1e8:
 		return 0
+	case ran == 0: // none of them got a CPU
+		return 100
 	}
-	return 100 * waited / (ran + waited)
+	return 100 * share / ran
 }
