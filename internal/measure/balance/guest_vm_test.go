@@ -115,7 +115,7 @@ func TestBalanceInGuest(t *testing.T) {
 	}
 	f.undone(t, "undo", before)
 	f.stop()
-	t.Run("killed", func(t *testing.T) { startWorkers(vm, 1, 48).killed(t) })
+	t.Run("killed", func(t *testing.T) { startWorkers(vm, 1, 192).killed(t) })
 
 	// numad moves one process in each pass.
 	f = startWorkers(vm, 4, 350)
@@ -154,11 +154,12 @@ func (f *workers) undone(t *testing.T, when string, before map[string]cpu.Spread
 }
 
 // killed kills the move of a process at every third point at which a crash could leave incomplete
-// work, and undoes it. The process is small, because pages move slowly in the guest.
+// work, and undoes it. The process is smaller, because pages move slowly in the guest.
 func (f *workers) killed(t *testing.T) {
 	defer f.stop()
-	before, off := f.spreads(), false
+	off := false
 	for n := 1; ; n += 3 {
+		before := f.spreads()
 		out, code := f.vm.RunFor(time.Hour, fmt.Sprintf("FETTLE_TEST_BALANCE=move hold /var/lib/fettle %d %s 1 1 2>&1", n, f.pids[0]))
 		off = off || strings.TrimSpace(f.vm.Read("/proc/sys/kernel/numa_balancing")) == "0"
 		f.undone(t, fmt.Sprintf("killed at point %d", n), before)
