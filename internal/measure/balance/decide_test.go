@@ -149,8 +149,8 @@ func TestPlacedBy(t *testing.T) {
 
 // TestDecideRoom: a process that stays because of its threads takes no room from the next one.
 func TestDecideRoom(t *testing.T) {
-	for why, want := range map[string]int{"": 412, "thread 11 may use CPUs 1": 500} {
-		w := fourNodes(500, running(10, 3, 352, 0, 0, 88))
+	for why, want := range map[string]int{"": 764, "thread 11 may use CPUs 1": 500} {
+		w := fourNodes(500, running(10, 3, 264, 0, 0, 88))
 		got := decide(w, Options{Utilization: 85, Local: 90}, false, func(host.TaskID) string { return why })
 		if len(got) != 1 || got[0].Why != why || got[0].Move != (why == "") || w.Rooms[0].FreeMB != want {
 			t.Errorf("%q: %+v, node 0 has %d MiB free, want %d", why, got, w.Rooms[0].FreeMB, want)

@@ -99,7 +99,7 @@ func TestBalanceInGuest(t *testing.T) {
 	}
 	t.Log(r.Headline.Lines)
 	for _, d := range r.Processes {
-		t.Logf("%d: %s %s", d.PID, d.Result, d.Why)
+		t.Logf("%d to node %s: %s %s", d.PID, d.Nodes, d.Result, d.Why)
 	}
 	for _, pid := range f.pids {
 		local := f.local(pid)

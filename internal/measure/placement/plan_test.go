@@ -95,26 +95,33 @@ func TestPlan(t *testing.T) {
 }
 
 // TestPlanBusy: on a machine whose CPUs are all busy, one that a planned move has taken is not
-// offered to the next process, however much memory its node has.
+// offered to the next process, however much memory its node has. That holds for processes that run on
+// all nodes in turn, and for those that each run on one.
 func TestPlanBusy(t *testing.T) {
-	w := fourRooms([4]int{400, 500, 500, 1000}, [4]int{})
-	for i := range w.Rooms {
-		w.Rooms[i].TotalCPU = 100
-	}
-	for i := range 4 {
-		p := running("0-7", 95-i, 1, 60, 60, 60, 60)
-		p.PID, p.Memory.LocalPercent = i+1, 25
-		for n := range p.Memory.Nodes {
-			p.Memory.Nodes[n].CPUPercent = 25
+	for _, cpuPercent := range [][4][4]float64{
+		{{25, 25, 25, 25}, {25, 25, 25, 25}, {25, 25, 25, 25}, {25, 25, 25, 25}},
+		{{100, 0, 0, 0}, {0, 100, 0, 0}, {0, 0, 100, 0}, {0, 0, 0, 100}},
+		{{0, 0, 0, 100}, {0, 0, 100, 0}, {0, 100, 0, 0}, {100, 0, 0, 0}},
+	} {
+		w := fourRooms([4]int{400, 500, 500, 1000}, [4]int{})
+		for i := range w.Rooms {
+			w.Rooms[i].TotalCPU = 100
 		}
-		w.Processes = append(w.Processes, *p)
-	}
-	used := map[string]int{}
-	for _, m := range w.plan(func(string) int64 { return 0 }).Moves {
-		used[m.Nodes]++
-	}
-	if want := map[string]int{"0": 1, "1": 1, "2": 1, "3": 1}; !maps.Equal(used, want) {
-		t.Errorf("processes by nodes: %v, want %v", used, want)
+		for i := range 4 {
+			p := running("0-7", 95-i, 1, 60, 60, 60, 60)
+			p.PID, p.Memory.LocalPercent = i+1, 25
+			for n := range p.Memory.Nodes {
+				p.Memory.Nodes[n].CPUPercent = cpuPercent[i][n]
+			}
+			w.Processes = append(w.Processes, *p)
+		}
+		used := map[string]int{}
+		for _, m := range w.plan(func(string) int64 { return 0 }).Moves {
+			used[m.Nodes]++
+		}
+		if want := map[string]int{"0": 1, "1": 1, "2": 1, "3": 1}; !maps.Equal(used, want) {
+			t.Errorf("CPU time by process and node %v: processes by nodes: %v, want %v", cpuPercent, used, want)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ const Utilization = 85
 // virtual size exceeds one node. It needs the CPU time that it uses, but at most as many cores as
 // it has threads (a virtual machine: CPUs). Its own memory counts a little more than free memory
 // (17/16), and if it is bound to some nodes, more (5/4), so that a process does not move for
-// nothing.
+// nothing. Unlike numad, which assumes that a process runs where its memory is, Target counts its CPU
+// time as free where its threads last ran: on a busy machine, only that node has a CPU for it.
 func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
 		return unit.CPUSet{}
@@ -47,9 +48,11 @@ func (w *Workload) without(p *WorkloadProcess) []Room {
 			free += r.FreeCPU
 		}
 	}
-	memory := map[int]float64{}
+	memory, cpu, known := map[int]float64{}, map[int]float64{}, 0.0
 	for _, s := range p.Memory.Nodes {
 		memory[s.Node] = float64(s.Bytes) / (1 << 20)
+		cpu[s.Node] = float64(p.CPU) * s.CPUPercent / 100
+		known += s.CPUPercent
 	}
 	var rooms []Room
 	for _, r := range w.Rooms {
@@ -59,6 +62,8 @@ func (w *Workload) without(p *WorkloadProcess) []Room {
 		}
 		r.FreeMB = min(r.FreeMB+int(mb*more), r.TotalMB)
 		switch {
+		case !bound && known > 0:
+			r.FreeCPU += int(math.Round(cpu[r.Node]))
 		case !bound:
 			r.FreeCPU += int(math.Round(float64(p.CPU) * mb * (1 << 20) / float64(p.Memory.Bytes)))
 		case on.Has(r.Node):
