@@ -94,7 +94,7 @@ func memoryDir(t *testing.T) string {
 // tune, of a switch and of an undo, on the live kernel; each time undo leads
 // back to where the machine was.
 func TestCrashMatrix(t *testing.T) {
-	testkitroot.Disposable(t)
+	testkitroot.Untuned(t)
 	profiles := crashProfiles
 	if testing.Short() {
 		profiles = profiles[:1]
@@ -166,7 +166,7 @@ func TestCrashMatrix(t *testing.T) {
 // A trial is undone by its watchdog when the process that began it is killed,
 // at whatever point, and nothing else is done.
 func TestTrialSurvivesKill(t *testing.T) {
-	testkitroot.Disposable(t)
+	testkitroot.Untuned(t)
 	before := testkitroot.Settings()
 	for _, n := range []int{2, 8, 14, 20, 1000} {
 		state := stateDir(t)

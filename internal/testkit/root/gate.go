@@ -103,5 +103,30 @@ func Undisturbed(t testing.TB) {
 	t.Cleanup(func() { disposing.Store(nil); lock.Close() })
 }
 
+// Untuned sets values that no profile of fettle wants, until the test ends. Where a tuned machine is
+// tested, or one on which a test run was killed, a profile would otherwise change nothing.
+func Untuned(t testing.TB) {
+	t.Helper()
+	Disposable(t)
+	for name, value := range map[string]string{"swappiness": "61", "dirty_ratio": "21", "dirty_background_ratio": "11"} {
+		path := filepath.Join("/proc/sys/vm", name)
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(before) == "0\n" && name != "swappiness" {
+			continue // the limit in bytes is in force, and 0 cannot be written back
+		}
+		if err := os.WriteFile(path, []byte(value), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.WriteFile(path, before, 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // disposing is the name of the test in this process that may change the machine.
 var disposing atomic.Pointer[string]
