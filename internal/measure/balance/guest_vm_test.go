@@ -132,6 +132,7 @@ func TestBalanceInGuest(t *testing.T) {
 	for _, pid := range f.pids {
 		t.Logf("numad: %s: %.1f %% local: %s on CPUs %s", pid, f.local(pid), f.spread(pid), f.cpus(pid))
 	}
+	t.Logf("numad's log:\n%s", vm.Must("grep -E 'Advising|pages|ove' /var/log/numad.log | tail -n 40; true"))
 	vm.Must("numad -i 0; true")
 	f.stop()
 }
