@@ -11,6 +11,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/balance"
 	"fettle.dev/fettle/internal/measure/placement"
 	"fettle.dev/fettle/internal/ui"
@@ -33,10 +34,13 @@ type balancer struct {
 	restart bool               // the next pass is the first
 	cancel  context.CancelFunc // ends the present pass
 
-	// since has the counters of the last pass: CPU time counts from then on.
+	// since has the counters of the last pass: CPU time counts from then on. It is nil while there are
+	// no passes.
 	since *placement.Usage
-	every time.Duration // to the next pass
-	said  string        // the last message about why there was no move
+	host  *host.Host    // the machine of since
+	every time.Duration // to the next pass, at most the longest
+	most  time.Duration
+	said  string // the last message about why there was no move
 }
 
 // restartBalance makes the loop read the configuration of numa_balance. It is called with the lock of
@@ -67,13 +71,13 @@ func (d *Daemon) resumeBalance() {
 // balanceLater arms the timer of the first pass, but only if the machine has several NUMA nodes.
 func (d *Daemon) balanceLater(e *tune.Engine) error {
 	b, n := &d.balancer, e.Main.NumaBalance
-	b.since, b.every = nil, n.Min
+	b.since, b.host, b.every, b.most = nil, e.Host, n.Min, n.Max
 	if nodes := len(placement.ReadNodes(e.Host).Nodes); nodes < 2 {
 		d.sayBalance(LevelInfo, "nothing to do: this machine has 1 NUMA node")
 		return nil
 	}
 	var err error
-	if b.since, err = placement.ReadUsage(e.Host, os.Getpid()); err != nil {
+	if b.since, _, err = balance.Look(b.host, os.Getpid(), nil); err != nil {
 		return err
 	}
 	d.sayBalance(LevelInfo, sentence("on: %s, every %s to %s", n.Words(), n.Min, n.Max))
@@ -87,6 +91,26 @@ func (d *Daemon) sayBalance(l Level, text string) {
 		d.log.say(l, "numa_balance: %s", text)
 	}
 	d.balancer.said = text
+}
+
+// mayMove reports whether a pass may have something to do. If not, it arms the timer of the next one.
+// Most passes end here, without opening the machine, and without enough garbage to release.
+func (d *Daemon) mayMove() bool {
+	b := &d.balancer
+	b.mu.Lock()
+	may := b.paused || b.restart || b.since == nil
+	b.mu.Unlock()
+	if may {
+		return true
+	}
+	now, may, err := balance.Look(b.host, os.Getpid(), b.since)
+	if err != nil || may {
+		return true // the pass looks again
+	}
+	d.sayBalance(LevelInfo, "")
+	b.since, b.every = now, min(2*b.every, b.most)
+	d.next(b.every)
+	return false
 }
 
 // balance makes a pass and arms the timer of the next one: soon if a process has moved, otherwise after

@@ -28,8 +28,11 @@ type nodes struct {
 	cpus  [2]int
 	all   string     // the CPUs that the process may use before a move
 	ticks int        // CPU time that the process is said to have used
+	idle  bool       // it uses none
 	mu    sync.Mutex // guards next
-	next  []time.Duration
+	// opened is how often the daemon has opened the machine.
+	opened int
+	next   []time.Duration
 }
 
 const kernelBalancing = "/proc/sys/kernel/numa_balancing"
@@ -77,7 +80,9 @@ func (n *nodes) works(id host.TaskID) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.ticks += 1000
+	if !n.idle {
+		n.ticks += 1000
+	}
 	dir := fmt.Sprintf("/proc/%d/", n.pid)
 	stat := fmt.Sprintf("%d (db) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 %d 500000000 102400 1 1 1 1 1 1 1 1 1 1 1 1 1 1 17 %d 0 0 0 0 0", n.pid, n.ticks, id.Start, n.cpus[0])
 	n.write(dir+"stat", stat)
@@ -124,7 +129,7 @@ func (n *nodes) intervals() []time.Duration {
 // run starts a daemon whose loop has only the timer of numa_balance.
 func (n *nodes) run(ctx context.Context) *Daemon {
 	n.t.Helper()
-	d := New(Config{Open: n.open, Log: &n.log})
+	d := New(Config{Open: func(ctx context.Context) (*Machine, error) { n.opened++; return n.open(ctx) }, Log: &n.log})
 	m, err := d.open(ctx)
 	if err != nil {
 		n.t.Fatal(err)
@@ -230,6 +235,25 @@ func TestBalance(t *testing.T) {
 		n.undo()
 		after(10 * time.Minute)
 		n.wantBound("undone by a user", n.all)
+	})
+}
+
+// TestBalanceQuiet: while no process may move, passes do not open the machine. Later ones move.
+func TestBalanceQuiet(t *testing.T) {
+	n := newNodes(t, startSleeper(t), "numa_balance=all")
+	n.idle = true
+	n.in(func(*Daemon) {
+		after(time.Second)
+		n.intervals()
+		opened := n.opened
+		after(time.Minute)
+		if got, want := n.intervals(), []time.Duration{10 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}; !slices.Equal(got, want) || n.opened != opened {
+			t.Errorf("the next passes are after %v, want %v; opened the machine %d times, %d times before", got, want, n.opened, opened)
+		}
+		n.wantBound("idle", n.all)
+		n.idle = false
+		after(time.Minute)
+		n.wantBound("busy", fmt.Sprint(n.cpus[1]))
 	})
 }
 

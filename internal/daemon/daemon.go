@@ -198,7 +198,13 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 				return nil
 			})
 		case <-ev.balance:
-			later.add("balance", func() error { return d.balance(ctx) })
+			// First, as the check for an experiment makes a look cost more context switches. During one
+			// there is no look.
+			if later.again == nil && !d.mayMove() {
+				later.add("balance", func() error { return errIdle })
+			} else {
+				later.add("balance", func() error { return d.balance(ctx) })
+			}
 		case <-later.again:
 		}
 		if d.leased() {

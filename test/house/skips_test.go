@@ -20,6 +20,7 @@ var maySkip = map[string]string{
 	"test/peers/bench_test.go TestBench":                    "make bench runs it: a measurement",
 	"test/peers/load_bench_test.go":                         "make bench runs it: a measurement",
 	"test/peers/logs_bench_test.go":                         "make bench runs it: a measurement",
+	"test/peers/numa_bench_test.go":                         "make bench runs it: a measurement",
 	"test/peers/logs_profile_test.go":                       "make profile runs it: a measurement",
 	"test/proofs/proofs_test.go":                            "make experiments runs it: a measurement",
 	"test/peers/guest_random_test.go":                       "runs in a virtual machine of the slow matrix",

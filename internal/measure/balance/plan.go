@@ -39,13 +39,15 @@ type Report struct {
 func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*Report, error) {
 	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}, self: o.Self, last: lastOf(state)}
 	read := workload(o.Self)
+	// A process that is named is listed with its CPU time even if it is small.
+	read.LargeOnly = o.Processes == nil || o.Daemon
 	if read.Since = o.Since; o.Since != nil {
-		// Most passes end here: nothing is large and busy.
 		var err error
-		if read.Until, err = placement.ReadUsage(h, o.Self); err != nil {
+		var may bool
+		if read.Until, may, err = Look(h, o.Self, o.Since); err != nil {
 			return nil, err
 		}
-		if r.Usage = read.Until; !r.Usage.MayMove(o.Since, read) {
+		if r.Usage = read.Until; !may {
 			return r, nil
 		}
 	}
@@ -77,10 +79,21 @@ func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*
 // because moving the pages takes longer anyway.
 const readFor = 30 * time.Second
 
+// workload returns the options for reading a workload of large processes.
 func workload(self int) placement.WorkloadOptions {
 	o := placement.NumadOptions(self)
-	o.ReadFor = readFor
+	o.ReadFor, o.LargeOnly = readFor, true
 	return o
+}
+
+// Look reads the counters of a machine, for Options.Since. may reports whether a process may be moved,
+// by its CPU time since an earlier look. since is nil for the first look; may is false then.
+func Look(h *host.Host, self int, since *placement.Usage) (now *placement.Usage, may bool, err error) {
+	o := workload(self)
+	if now, err = placement.ReadUsage(h, o); err != nil || since == nil {
+		return now, false, err
+	}
+	return now, now.MayMove(since, o), nil
 }
 
 // placedBy returns a function that reports whether a task has the CPUs that an earlier pass has set.

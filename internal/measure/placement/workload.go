@@ -1,9 +1,11 @@
 package placement
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,8 +56,11 @@ type WorkloadProcess struct {
 type WorkloadOptions struct {
 	// Interval is the time between the two readings of the CPU time.
 	Interval time.Duration
+	// LargeOnly leaves out processes with at most AboveBytes of virtual memory, and those that grow
+	// in the interval. Small does not count them.
+	LargeOnly bool
 	// Since, if not nil, is the first reading: the interval began with it, and ends at once. Then
-	// Until, if not nil, is the second one.
+	// Until, if not nil, is the second one. ReadUsage has read both with the same options.
 	Since, Until *Usage
 	// ReadFor limits the time of reading the memory of candidates.
 	ReadFor time.Duration
@@ -85,14 +90,21 @@ type Usage struct {
 	processes map[int]used
 }
 
-// ReadUsage reads the counters of a live machine, without those of the process self.
-func ReadUsage(h *host.Host, self int) (*Usage, error) {
-	cpus, err := cpuTimes(h)
+// ReadUsage reads the counters of a live machine and of the processes that the options select.
+func ReadUsage(h *host.Host, o WorkloadOptions) (*Usage, error) {
+	if o.LargeOnly {
+		pids, err := large(h, o)
+		if err != nil {
+			return nil, err
+		}
+		return readUsage(h, pids, o.AboveBytes)
+	}
+	pids, err := h.PIDs()
 	if err != nil {
 		return nil, err
 	}
-	processes, err := readUsed(h, self)
-	return &Usage{cpus, processes}, err
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == o.Self })
+	return readUsage(h, pids, 0) // kernel threads have no memory
 }
 
 // ReadWorkload reads the workload of a live machine.
@@ -100,7 +112,7 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 	before := o.Since
 	if before == nil {
 		var err error
-		if before, err = ReadUsage(h, o.Self); err != nil {
+		if before, err = ReadUsage(h, o); err != nil {
 			return nil, err
 		}
 		if host.Sleep(ctx, o.Interval) != nil {
@@ -110,7 +122,12 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 	after := o.Until
 	if after == nil {
 		var err error
-		if after, err = ReadUsage(h, o.Self); err != nil {
+		if o.LargeOnly {
+			after, err = readUsage(h, slices.Collect(maps.Keys(before.processes)), o.AboveBytes)
+		} else {
+			after, err = ReadUsage(h, o)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -146,10 +163,24 @@ func (u used) share(was used) int {
 	return int(100 * float64(u.ticks-was.ticks) / ticksPerSecond / s)
 }
 
-// readUsed reads the counters of all processes but one. Kernel threads have no memory and are
-// left out.
-func readUsed(h *host.Host, self int) (map[int]used, error) {
-	pids, err := h.PIDs()
+// large returns the processes with more than AboveBytes of virtual memory. Most processes are small,
+// and statm, which has the size, costs the kernel less than stat.
+func large(h *host.Host, o WorkloadOptions) (pids []int, err error) {
+	limit := o.AboveBytes / h.PageSize()
+	err = h.EachProcess("statm", func(pid int, text []byte) {
+		word, _, _ := bytes.Cut(text, []byte(" "))
+		pages, err := strconv.ParseInt(string(word), 10, 64)
+		if pid != o.Self && (err != nil || pages > limit) {
+			pids = append(pids, pid)
+		}
+	})
+	return pids, err
+}
+
+// readUsage reads the counters of the CPUs, and of those processes that have more than a number of
+// bytes of virtual memory.
+func readUsage(h *host.Host, pids []int, above int64) (*Usage, error) {
+	cpus, err := cpuTimes(h)
 	if err != nil {
 		return nil, err
 	}
@@ -159,12 +190,12 @@ func readUsed(h *host.Host, self int) (map[int]used, error) {
 		if err != nil {
 			continue // the process has ended
 		}
-		if u, err := parseUsed(string(text), page); err == nil && u.virtual > 0 && pid != self {
+		if u, err := parseUsed(string(text), page); err == nil && u.virtual > above {
 			u.at = h.Clock.Now()
 			all[pid] = u
 		}
 	}
-	return all, nil
+	return &Usage{cpus, all}, nil
 }
 
 func parseUsed(stat string, page int64) (u used, err error) {

@@ -108,6 +108,38 @@ func TestRealWorkload(t *testing.T) {
 	}
 }
 
+// TestLargeOnly: a reading of large processes leaves out the others, and has the same counters.
+func TestLargeOnly(t *testing.T) {
+	small := exec.Command("sleep", "600")
+	if err := small.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = small.Process.Kill(); _ = small.Wait() })
+	large := holdMemory(t)
+	o := WorkloadOptions{AboveBytes: held, Self: os.Getpid()}
+	all, err := ReadUsage(host.Live(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.LargeOnly = true
+	some, err := ReadUsage(host.Live(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := some.processes[large], all.processes[large]
+	if got.start == 0 || got.start != want.start || got.virtual != want.virtual || got.threads != want.threads {
+		t.Errorf("%+v, %+v", got, want)
+	}
+	if all.processes[small.Process.Pid].start == 0 || some.processes[small.Process.Pid].start != 0 {
+		t.Errorf("small process: %+v, %+v", all.processes[small.Process.Pid], some.processes[small.Process.Pid])
+	}
+	for pid, p := range some.processes {
+		if p.virtual <= held || pid == os.Getpid() {
+			t.Errorf("process %d: %+v", pid, p)
+		}
+	}
+}
+
 func (w *Workload) process(t *testing.T, pid int) *WorkloadProcess {
 	t.Helper()
 	for i := range w.Processes {
