@@ -10,7 +10,6 @@ import (
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/unit"
 )
 
 // Processes is the JSON form of fettle numa show -p.
@@ -136,25 +135,37 @@ func (v *View) place(h *host.Host, c *Identity, maps string) Process {
 // ran last. It adds one tick per thread, so that idle threads count a little.
 func (v *View) cpuTime(h *host.Host, pid int) (ticks map[int]float64, all float64) {
 	ticks = map[int]float64{}
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	list, _ := h.Files.ReadDir(dir)
-	for _, d := range list {
-		w := host.StatFields(h.File(dir + "/" + d.Name() + "/stat").Text)
-		if len(w) < 37 {
-			continue
-		}
-		user, err := strconv.ParseFloat(w[11], 64)
-		system, err2 := strconv.ParseFloat(w[12], 64)
-		cpu, err3 := strconv.Atoi(w[36])
+	cpus := v.cpus()
+	for _, stat := range threadStats(h, pid) {
+		user, err := strconv.ParseFloat(stat[11], 64)
+		system, err2 := strconv.ParseFloat(stat[12], 64)
+		cpu, err3 := strconv.Atoi(stat[36])
 		if err != nil || err2 != nil || err3 != nil {
 			continue
 		}
-		for _, n := range v.Nodes {
-			if set, err := unit.ParseCPUList(n.CPUs.Or("")); err == nil && set.Has(cpu) {
-				ticks[n.Number] += user + system + 1
+		for n, set := range cpus {
+			if set.Has(cpu) {
+				ticks[n] += user + system + 1
 				all += user + system + 1
 			}
 		}
 	}
 	return ticks, all
+}
+
+// threadStats returns the fields of /proc/PID/task/TID/stat from the third on (proc_pid_stat(5)) of each
+// thread of a process. /proc/PID/stat has them too if there is one thread.
+func threadStats(h *host.Host, pid int) (all [][]string) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	const threads, least = 17, 37
+	if w := host.StatFields(h.File(dir + "/stat").Text); len(w) >= least && w[threads] == "1" {
+		return [][]string{w}
+	}
+	list, _ := h.Files.ReadDir(dir + "/task")
+	for _, d := range list {
+		if w := host.StatFields(h.File(dir + "/task/" + d.Name() + "/stat").Text); len(w) >= least {
+			all = append(all, w)
+		}
+	}
+	return all
 }

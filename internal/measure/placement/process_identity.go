@@ -53,8 +53,10 @@ func readIdentity(h *host.Host, pid int) (p Identity, ok bool) {
 		CPUs: fields["Cpus_allowed_list"], MemoryNodes: fields["Mems_allowed_list"], ResidentBytes: kib("VmRSS") + kib("HugetlbPages"),
 	}
 	p.Unit, p.Container = activity.Unit(p.Cgroup), activity.Container(p.Cgroup)
-	if m := podUID.FindStringSubmatch(p.Cgroup); m != nil {
-		p.Pod = strings.ReplaceAll(m[1], "_", "-")
+	if strings.Contains(p.Cgroup, "pod") {
+		if m := podUID.FindStringSubmatch(p.Cgroup); m != nil {
+			p.Pod = strings.ReplaceAll(m[1], "_", "-")
+		}
 	}
 	p.readCommand(strings.Split(h.File(dir+"cmdline").Text, "\x00"))
 	return p, true
