@@ -125,6 +125,28 @@ func TestPlanBusy(t *testing.T) {
 	}
 }
 
+// TestPlanWaiting: processes that share a CPU, each waiting half of the time, go to a node each where
+// others are idle.
+func TestPlanWaiting(t *testing.T) {
+	w := fourRooms([4]int{400, 500, 500, 500}, [4]int{100, 0, 100, 0})
+	for i := range w.Rooms {
+		w.Rooms[i].TotalCPU = 100
+	}
+	for i := range 4 {
+		p := running("0-7", 52, 1, 60, 60, 60, 60)
+		p.PID, p.Memory.LocalPercent, p.Waiting = i+1, 25, 48
+		p.Memory.Nodes[1+i%2*2].CPUPercent = 100
+		w.Processes = append(w.Processes, *p)
+	}
+	used := map[string]int{}
+	for _, m := range w.plan(func(string) int64 { return 0 }).Moves {
+		used[m.Nodes]++
+	}
+	if want := map[string]int{"0": 1, "1": 1, "2": 1, "3": 1}; !maps.Equal(used, want) {
+		t.Errorf("processes by nodes: %v, want %v", used, want)
+	}
+}
+
 func TestMove(t *testing.T) {
 	w := fourRooms([4]int{500, 500, 500, 500}, [4]int{200, 200, 200, 200})
 	w.isolated = unit.CPUs(3)

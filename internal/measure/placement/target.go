@@ -20,7 +20,9 @@ const Utilization = 85
 // it has threads (a virtual machine: CPUs). Its own memory counts a little more than free memory
 // (17/16), and if it is bound to some nodes, more (5/4), so that a process does not move for
 // nothing. Unlike numad, which assumes that a process runs where its memory is, Target counts its CPU
-// time as free where its threads last ran: on a busy machine, only that node has a CPU for it.
+// time as free where its threads last ran: on a busy machine, only that node has a CPU for it. And the
+// time in which its threads wait for a CPU counts for the worth of a node, though not for the number of
+// nodes: two processes that share a CPU need two.
 func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
 		return unit.CPUSet{}
@@ -34,8 +36,9 @@ func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 		n.mb = size
 	}
 	n.mb = n.mb * 100 / min(utilization, 100)
-	n.cpu = min(p.CPU*100/utilization, 100*cmp.Or(p.vcpus, p.Threads))
-	n.slack = max((100-utilization)*w.Rooms[0].TotalCPU/200, 0)
+	most := 100 * cmp.Or(p.vcpus, p.Threads)
+	n.cpu = min((p.CPU+p.Waiting)*100/utilization, most)
+	n.slack = max((100-utilization)*w.Rooms[0].TotalCPU/200, 0) + n.cpu - min(p.CPU*100/utilization, most)
 	return unit.CPUs(choose(w.without(p), n)...)
 }
 
@@ -117,7 +120,7 @@ func (w *Workload) Place(p *WorkloadProcess, nodes unit.CPUSet) map[int]int64 {
 		s := was[r.Node]
 		if nodes.Has(r.Node) {
 			to[r.Node] = s.Bytes + int64(float64(p.Elsewhere(nodes))*float64(max(r.FreeMB, 1))/float64(free))
-			r.FreeCPU -= p.CPU / nodes.Len()
+			r.FreeCPU -= (p.CPU + p.Waiting) / nodes.Len()
 		}
 		r.FreeMB = min(r.FreeMB+toMB(s.Bytes-to[r.Node]), r.TotalMB)
 		// Below 0: more is wanted than the node has.

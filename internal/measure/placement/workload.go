@@ -39,9 +39,10 @@ type WorkloadProcess struct {
 	// ID has the start time as well, because the kernel reuses process numbers.
 	ID           host.TaskID
 	VirtualBytes int64
-	// CPU is in hundredths of a core.
-	CPU     int
-	Threads int
+	// CPU and Waiting are in hundredths of a core: CPU time, and time in which its threads waited for
+	// a CPU. Waiting is 0 for processes below AboveBytes.
+	CPU, Waiting int
+	Threads      int
 	// Candidate reports whether the process exceeds both thresholds.
 	Candidate bool
 	// Memory is the distribution of memory and CPU time over the nodes. It is nil for processes
@@ -82,6 +83,7 @@ type used struct {
 	start, ticks  uint64 // clock ticks: start after boot; CPU time
 	virtual, size int64  // bytes
 	threads       int
+	waited        uint64 // nanoseconds in which threads waited for a CPU; 0 below AboveBytes
 }
 
 // Usage are the counters of the CPUs and processes at a moment.
@@ -97,14 +99,14 @@ func ReadUsage(h *host.Host, o WorkloadOptions) (*Usage, error) {
 		if err != nil {
 			return nil, err
 		}
-		return readUsage(h, pids, o.AboveBytes)
+		return readUsage(h, pids, o)
 	}
 	pids, err := h.PIDs()
 	if err != nil {
 		return nil, err
 	}
 	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == o.Self })
-	return readUsage(h, pids, 0) // kernel threads have no memory
+	return readUsage(h, pids, o)
 }
 
 // ReadWorkload reads the workload of a live machine.
@@ -123,7 +125,7 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 	if after == nil {
 		var err error
 		if o.LargeOnly {
-			after, err = readUsage(h, slices.Collect(maps.Keys(before.processes)), o.AboveBytes)
+			after, err = readUsage(h, slices.Collect(maps.Keys(before.processes)), o)
 		} else {
 			after, err = ReadUsage(h, o)
 		}
@@ -163,6 +165,15 @@ func (u used) share(was used) int {
 	return int(100 * float64(u.ticks-was.ticks) / ticksPerSecond / s)
 }
 
+// waiting returns the time in which threads of a process waited for a CPU since an earlier reading, in
+// hundredths of a core; 0 if share is.
+func (u used) waiting(was used) int {
+	if u.share(was) == 0 || u.waited < was.waited { // a thread has ended
+		return 0
+	}
+	return int(100 * float64(u.waited-was.waited) / float64(u.at.Sub(was.at)))
+}
+
 // large returns the processes with more than AboveBytes of virtual memory. Most processes are small,
 // and statm, which has the size, costs the kernel less than stat.
 func large(h *host.Host, o WorkloadOptions) (pids []int, err error) {
@@ -177,25 +188,53 @@ func large(h *host.Host, o WorkloadOptions) (pids []int, err error) {
 	return pids, err
 }
 
-// readUsage reads the counters of the CPUs, and of those processes that have more than a number of
-// bytes of virtual memory.
-func readUsage(h *host.Host, pids []int, above int64) (*Usage, error) {
+// readUsage reads the counters of the CPUs, and of processes if they have memory (kernel threads have
+// none) and are as large as the options say.
+func readUsage(h *host.Host, pids []int, o WorkloadOptions) (*Usage, error) {
 	cpus, err := cpuTimes(h)
 	if err != nil {
 		return nil, err
 	}
-	all, page := map[int]used{}, h.PageSize()
+	all, page, above := map[int]used{}, h.PageSize(), int64(0)
+	if o.LargeOnly {
+		above = o.AboveBytes
+	}
 	for _, pid := range pids {
 		text, err := h.Files.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
 			continue // the process has ended
 		}
 		if u, err := parseUsed(string(text), page); err == nil && u.virtual > above {
+			if u.size > o.AboveBytes {
+				u.waited = waited(h, pid, u.threads)
+			}
 			u.at = h.Clock.Now()
 			all[pid] = u
 		}
 	}
 	return &Usage{cpus, all}, nil
+}
+
+// waited returns the time in which the threads of a process have waited for a CPU, in nanoseconds: the
+// second field of schedstat (Documentation/scheduler/sched-stats.rst). It is 0 if the kernel does not
+// count it.
+func waited(h *host.Host, pid, threads int) (sum uint64) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	files := []string{dir + "/schedstat"}
+	if threads > 1 {
+		files = nil
+		list, _ := h.Files.ReadDir(dir + "/task")
+		for _, d := range list {
+			files = append(files, dir+"/task/"+d.Name()+"/schedstat")
+		}
+	}
+	for _, file := range files {
+		if f := strings.Fields(h.File(file).Text); len(f) == 3 {
+			n, _ := strconv.ParseUint(f[1], 10, 64)
+			sum += n
+		}
+	}
+	return sum
 }
 
 func parseUsed(stat string, page int64) (u used, err error) {
@@ -228,7 +267,8 @@ func (w *Workload) add(h *host.Host, before, after map[int]used, o WorkloadOptio
 			continue
 		}
 		w.Processes = append(w.Processes, WorkloadProcess{
-			Identity: identity, ID: host.TaskID{TID: pid, Start: now.start}, VirtualBytes: now.virtual, CPU: cpu, Threads: now.threads,
+			Identity: identity, ID: host.TaskID{TID: pid, Start: now.start}, VirtualBytes: now.virtual, CPU: cpu,
+			Waiting: now.waiting(before[pid]), Threads: now.threads,
 			Candidate: identity.ResidentBytes > o.AboveBytes && cpu > o.AboveCPU,
 		})
 	}
