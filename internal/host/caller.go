@@ -95,7 +95,7 @@ func (c Caller) From() string {
 	return strings.Join(parts, ", ")
 }
 
-// UserName returns the name of a user in /etc/passwd, or the uid if there is none.
+// UserName returns the name of a user in /etc/passwd, or the uid if none exists.
 func UserName(uid int) string {
 	f, err := os.Open("/etc/passwd")
 	if err != nil {

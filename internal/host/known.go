@@ -67,7 +67,7 @@ func StatusFields(text string) map[string]string {
 	return out
 }
 
-// File is the content of a file, or why there is none. If a missing file might exist, Unknown
+// File is the content of a file, or why it is missing. If a missing file might exist, Unknown
 // has the reason. If Unknown is empty, the machine certainly lacks the file.
 type File struct {
 	Path    string

@@ -59,7 +59,7 @@ func scanProxy(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// word returns the length of the method before a blank, or 0 if there is none.
+// word returns the length of the method before a blank, or 0 if none exists.
 func word(text []byte) int {
 	n := bytes.IndexByte(text[:min(len(text), 21)], ' ')
 	if n > 0 && isMethod(string(text[:n])) {

@@ -147,7 +147,7 @@ func (i *Instance[F, A]) Probe(ctx context.Context) {
 	i.Take(i.daemon.DryRun(ctx, i, d))
 }
 
-// Service returns the unit that runs, or would run, the instance; "" if there is none.
+// Service returns the unit that runs, or would run, the instance; "" if none exists.
 func (i *Instance[F, A]) Service() string {
 	if i.RunErr == nil && i.Run.Main.Unit != "" {
 		return i.Run.Main.Unit

@@ -72,7 +72,7 @@ func Upstream(v string) string {
 	return v
 }
 
-// Read reads the first list that exists, or returns an error that says why there is none. On a
+// Read reads the first list that exists, or returns an error that says why it is missing. On a
 // machine with RPM packages it runs rpm, which may take seconds.
 func Read(h *host.Host) (List, error) {
 	cut, found := List{}, false

@@ -260,7 +260,7 @@ func Children(all []Process, main int) []Process {
 }
 
 // Only returns the single main process for which belongs is true, of programs with these names, and
-// its children. The error is ErrStopped if there is none. what names the programs in the error:
+// its children. The error is ErrStopped if none exists. what names the programs in the error:
 // "nginx servers".
 func Only(ctx context.Context, h *host.Host, what, main string, belongs func(Process) bool, names ...string) (Group, error) {
 	all, err := Find(ctx, h, names...)
@@ -278,7 +278,7 @@ func Only(ctx context.Context, h *host.Host, what, main string, belongs func(Pro
 }
 
 // OfService returns the main process of a program in a service, or else the program's only main
-// process. The error is ErrStopped if there is none.
+// process. The error is ErrStopped if none exists.
 func OfService(ctx context.Context, h *host.Host, program, service string) (Process, error) {
 	all, err := Find(ctx, h, program)
 	if err != nil {

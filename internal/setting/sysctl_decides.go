@@ -89,7 +89,7 @@ func (k sysctl) DecidedBy(s Setting) []Setting {
 func (sysctl) named(name string) Setting { return Setting{"sysctl", name} }
 
 // otherUnit returns the setting of the same variable in another unit. It returns false if
-// there is none.
+// none exists.
 func (k sysctl) otherUnit(s Setting) (Setting, bool) {
 	p, err := SysctlPath(s.Name)
 	if err != nil {

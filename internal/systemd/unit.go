@@ -321,7 +321,7 @@ func variants(name string) []string {
 	return append(out, variants(shorter+ext)...)
 }
 
-// Last returns the value of the last assignment of a key. ok is false if there is none, or if
+// Last returns the value of the last assignment of a key. ok is false if none exists, or if
 // it is empty, which resets the key.
 func (u *Unit) Last(section, key string) (v Value, ok bool) {
 	for _, l := range u.lines {

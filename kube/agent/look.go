@@ -18,7 +18,7 @@ import (
 // Outcome is the result of one Look at the node.
 type Outcome struct {
 	Decision Decision
-	// Profile is the cluster's profile in force; "" if there is none.
+	// Profile is the cluster's profile in force; "" if none exists.
 	Profile string
 	// Tx is the transaction that applied or removed the profile.
 	Tx int

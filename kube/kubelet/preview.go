@@ -33,7 +33,7 @@ type PoolPreview struct {
 	Paused         bool
 	// Retry is the value of the pool's annotation RetryAnnotation.
 	Retry string
-	// Theirs is true for a MachineConfigPool. Its nodes' settings are not in fettle's drop-ins, and
+	// Theirs marks a MachineConfigPool. Its nodes' settings are not in fettle's drop-ins, and
 	// only the running kubelets show them.
 	Theirs bool
 	// Removed reports whether the nodes' own settings are restored, whatever is requested.

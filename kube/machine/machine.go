@@ -88,7 +88,7 @@ func (m *Machine) Node() string {
 }
 
 // Controller returns the kind and name of the object that would replace the machine, such as
-// "MachineSet workers-a"; "" if there is none.
+// "MachineSet workers-a"; "" if none exists.
 func (m *Machine) Controller() string {
 	o := meta.GetControllerOfNoCopy(m)
 	if o == nil {

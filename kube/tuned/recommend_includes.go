@@ -50,7 +50,7 @@ func includes(value string) (names []include, open bool) {
 }
 
 // circle returns the cycle of profiles by which a profile includes itself, starting with the first
-// by name; nil if there is none. Including one's own name means the profile below it, which is not
+// by name; nil if none exists. Including one's own name means the profile below it, which is not
 // a cycle; nor is a cycle through a built-in profile's name.
 func (p *catalogue) circle(name string) []string {
 	seen := map[string]bool{}

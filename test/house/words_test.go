@@ -37,9 +37,9 @@ var plain = []struct {
 	{" true for ", regexp.MustCompile(`(?i)\bis true for (a|an|the) [a-z]+ that\b`), "reports whether"},
 }
 
-// otherMeaning matches what the words above mean otherwise: there is none of it, it is no longer so,
+// otherMeaning matches what the words above mean otherwise: there are none of it, it is no longer so,
 // the user nobody, the policy none.
-var otherMeaning = regexp.MustCompile(`(?i)\bthere (is|are|was|were) no|\b(is|are|was|were) no (longer|more|less|fewer|better)\b|if (there )?(is|are) none|Policy is none|manager is none|\(nobody\)|user nobody|"nobody"|nobody-connected|http\.NoBody|Access: Everybody`)
+var otherMeaning = regexp.MustCompile(`(?i)\bthere (is|are|was|were) no\b|there (are|was|were) none\b|\b(is|are|was|were) no (longer|more|less|fewer|better)\b|Policy is none|manager is none|\(nobody\)|user nobody|"nobody"|nobody-connected|http\.NoBody|Access: Everybody`)
 
 // exceptions are passages with a word that stays, by file, with the reason.
 var exceptions = map[string]string{
@@ -53,8 +53,8 @@ var exceptions = map[string]string{
 	"internal/daemon/methods":                      "Everybody is the name of an access right of TuneD's interface",
 	"internal/daemon/bus/handler.go":               "the same",
 	"internal/measure/prove/co":                    "beside is the name of a field",
-	"internal/guide/sizing/puppet/":                "beside is the name of a row of rules/puppet.yaml",
-	"rules/puppet.yaml":                            "the name of a row, and quotes",
+	"internal/guide/sizing/puppet/":                "beside is the name of a variable",
+	"rules/puppet.yaml":                            "beside is the name of an input, and quotes",
 	"rules/satellite.yaml":                         "beside is the name of an input",
 	"rules/storage.yaml":                           "a quote",
 	"internal/requests/source/":                    "Beside is the name of a function",

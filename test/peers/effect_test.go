@@ -165,7 +165,7 @@ func proves(t *testing.T, ground plugin.Ground, plan *tune.Plan, path string) {
 	}
 }
 
-// pendingFor names the option that a path waits for, "" if there is none.
+// pendingFor names the option that a path waits for, "" if none exists.
 func pendingFor(path string) string {
 	for _, p := range pending {
 		if !regexp.MustCompile(p.path).MatchString(path) {

@@ -130,7 +130,7 @@ type profileWriter struct {
 }
 
 // add appends a line to the unit of a plug-in for some devices, which is made where
-// there is none: units of other devices have names of their own.
+// none exists: units of other devices have names of their own.
 func (w *profileWriter) add(generation int, plugin, devices, line string) {
 	name := plugin
 	if devices != "" {

@@ -73,7 +73,7 @@ func (c Calendar) zone(t time.Time) *time.Location {
 }
 
 // Last returns the latest time of the calendar that is not after t, in t's location. It returns
-// false if there is none since 1970.
+// false if none exists since 1970.
 func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)
 	y, m, d := t.In(loc).Date()
@@ -88,7 +88,7 @@ func (c Calendar) Last(t time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Next returns the earliest time of the calendar after t. It returns false if there is none until
+// Next returns the earliest time of the calendar after t. It returns false if none exists until
 // 2199.
 func (c Calendar) Next(t time.Time) (time.Time, bool) {
 	loc := c.zone(t)

@@ -77,7 +77,7 @@ const MaxNote = 500
 type Try struct {
 	Until     time.Time     `json:"until"`
 	SinceBoot time.Duration `json:"since_boot_ns"`
-	// Experiment is true for a phase of an experiment. The phase ends with the experiment and
+	// Experiment marks a phase of an experiment. The phase ends with the experiment and
 	// cannot be confirmed.
 	Experiment bool `json:"experiment,omitempty"`
 }

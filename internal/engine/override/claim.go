@@ -43,7 +43,7 @@ type Claim struct {
 	Via     string          `json:"via,omitempty"`  // the link that led to File, if any
 	Line    int             `json:"line,omitempty"` // from 1; 0 for a value built into a program (the kubelet)
 	Text    string          `json:"text,omitempty"` // as written
-	// Administrator is true for a file in /etc, /run or /usr/local and for the kernel command
+	// Administrator marks a file in /etc, /run or /usr/local and for the kernel command
 	// line. It is false for a package's file.
 	Administrator bool `json:"administrator"`
 	// When describes when the value is written.

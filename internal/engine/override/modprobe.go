@@ -106,7 +106,7 @@ func parseModprobe(text string) ([]modprobeLine, []Problem) {
 }
 
 // joinedLines joins lines that end in a backslash and yields them with the number of their first
-// line. take returns the part of a line to keep, and whether to keep it. begun is true for a
+// line. take returns the part of a line to keep, and whether to keep it. begun marks a
 // continuation.
 func joinedLines(text string, take func(line string, begun bool) (keep string, ok bool)) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {

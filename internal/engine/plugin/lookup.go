@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Find returns the plug-in for a section type, and false if there is none.
+// Find returns the plug-in for a section type, and false if none exists.
 func Find(table []Plugin, name string) (*Plugin, bool) {
 	for i := range table {
 		if table[i].Name == name {

@@ -29,7 +29,7 @@ type section struct {
 type entry struct {
 	key   string
 	value string
-	// valueless is true for a line without "=", which only files with noValue may have.
+	// valueless marks a line without "=", which only files with noValue may have.
 	valueless bool
 	pos       Pos
 }

@@ -89,7 +89,7 @@ type Step struct {
 	Reason  setting.Reason `json:"reason"`
 	Unit    string         `json:"unit,omitempty"`
 	Device  string         `json:"device,omitempty"`
-	// Changed is true for a rejected value that the kernel turned into another value, which is now
+	// Changed marks a rejected value that the kernel turned into another value, which is now
 	// in place.
 	Changed  bool `json:"changed,omitempty"`
 	accepted bool // the value reads as it did after fettle's own write, although not as written

@@ -21,15 +21,15 @@ type Status struct {
 	Machine  string      `json:"machine"`
 	Profiles []string    `json:"profiles"` // empty if there is no selection
 	Mode     string      `json:"mode,omitempty"`
-	// Copy is true for a recorded machine, whose journal is unknown.
+	// Copy marks a recorded machine, whose journal is unknown.
 	Copy bool `json:"copy,omitempty"`
 	// Tuners are the other tuners in force that exclude a second one. TunersUnknown is the reason
 	// why the running ones are unknown, or "".
 	Tuners        []override.Tuner `json:"tuners,omitempty"`
 	TunersUnknown string           `json:"tuners_unknown,omitempty"`
-	// Recorded is the selection in TuneD's own files for its next start; nil if there is none.
+	// Recorded is the selection in TuneD's own files for its next start; nil if none exists.
 	Recorded *TunedRecord `json:"tuned_record,omitempty"`
-	// Operator selects the machine's profile; nil if there is none.
+	// Operator selects the machine's profile; nil if none exists.
 	Operator *override.Operator `json:"operator,omitempty"`
 	// PostLoaded is the profile that overrides the selected ones.
 	PostLoaded string     `json:"post_loaded,omitempty"`
@@ -82,7 +82,7 @@ type Trial struct {
 	// Overdue is true if the trial is still in force after its deadline or after a boot, because
 	// its watchdog has ended. The next transaction, the daemon or the next boot undoes it.
 	Overdue bool `json:"overdue,omitempty"`
-	// Experiment is true for a phase of an experiment, which cannot be confirmed. If no experiment
+	// Experiment marks a phase of an experiment, which cannot be confirmed. If no experiment
 	// is running, this one was killed together with its watchdog.
 	Experiment bool `json:"experiment,omitempty"`
 }

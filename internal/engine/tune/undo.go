@@ -39,7 +39,7 @@ type UndoneValue struct {
 	To      setting.Value      `json:"to"`
 	State   journal.EntryState `json:"state"`
 	Why     string             `json:"why,omitempty"`
-	// OtherBoot is true for a setting of an earlier boot.
+	// OtherBoot marks a setting of an earlier boot.
 	OtherBoot bool `json:"other_boot,omitempty"`
 	// SideEffect marks a setting that no transaction wrote itself: writing another setting
 	// may have changed it.

@@ -151,7 +151,7 @@ func tunedClaims(ctx context.Context, m *tune.Machine, claims *override.Claims) 
 }
 
 // unknownFor returns the profile's first line that may apply to a setting although its devices, or
-// the files of its pattern, could not be listed. It returns nil if there is none.
+// the files of its pattern, could not be listed. It returns nil if none exists.
 func (t *tunedProfile) unknownFor(s setting.Setting) *tune.Step {
 	for i, st := range t.unknown {
 		if st.Setting.Kind == s.Kind {

@@ -22,14 +22,14 @@ type Audit struct {
 	Hostname string `json:"hostname,omitempty"`
 	// Root is the directory of a copy; the findings' paths are relative to it.
 	Root string `json:"root,omitempty"`
-	// Copied is true for the audit of the directory or archive From. On names another audited
+	// Copied marks the audit of the directory or archive From. On names another audited
 	// host. In both cases steps are to be done there rather than on this machine.
 	Copied bool   `json:"-"`
 	From   string `json:"-"`
 	On     string `json:"-"`
 	// Program is the program in printed commands; "" means fettle.
 	Program string `json:"-"`
-	// Cluster is true for the audit of a cluster by kubectl fettle.
+	// Cluster marks the audit of a cluster by kubectl fettle.
 	Cluster   bool      `json:"-"`
 	Time      time.Time `json:"time"`
 	Platforms []string  `json:"platforms"`

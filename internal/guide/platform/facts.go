@@ -37,7 +37,7 @@ func Facts() []Source {
 	return out
 }
 
-// typeOf returns the rules' type for a fact's Go type, or "" if there is none.
+// typeOf returns the rules' type for a fact's Go type, or "" if none exists.
 func typeOf(t reflect.Type) fact.Type {
 	switch reflect.Zero(t).Interface().(type) {
 	case string:

@@ -29,7 +29,7 @@ type Catalogue struct {
 type File struct {
 	Name string
 	Text []byte
-	// Copied is true for a file from a copied machine, which is not trusted: its rules are
+	// Copied marks a file from a copied machine, which is not trusted: its rules are
 	// evaluated, but their fixes are not offered.
 	Copied bool
 }

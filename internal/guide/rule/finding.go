@@ -72,7 +72,7 @@ type Finding struct {
 	// Reason is why the rule does not apply or the finding is unknown.
 	Reason string `json:"reason,omitempty"`
 	// Ask is the command that would determine an unknown finding. It is "" if the reason names
-	// one, or if there is none.
+	// one, or if none exists.
 	Ask string `json:"ask,omitempty"`
 	Why string `json:"why"`
 	// Because is the rule whose failure explains the failure of this one.

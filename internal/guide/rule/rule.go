@@ -48,7 +48,7 @@ type Rule struct {
 	// Nearly is the condition under which a failure is only a warning.
 	Pass   *Expr `json:"pass,omitempty"`
 	Nearly *Expr `json:"nearly,omitempty"`
-	// Reminder is true for guidance that no program can check. It is shown if the rule applies,
+	// Reminder marks guidance that no program can check. It is shown if the rule applies,
 	// counted separately, and never passes.
 	Reminder bool `json:"reminder,omitempty"`
 	// Missing says, for a reminder, which fact fettle does not read, and which command shows
@@ -64,7 +64,7 @@ type Rule struct {
 	Examples  []Example `json:"examples,omitempty"`
 
 	At Pos `json:"at"`
-	// Copied is true for a rule from a copied machine (see File.Copied), whose author wrote the
+	// Copied marks a rule from a copied machine (see File.Copied), whose author wrote the
 	// fix.
 	Copied bool `json:"copied,omitempty"`
 

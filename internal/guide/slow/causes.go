@@ -18,7 +18,7 @@ type candidate struct {
 	explains []string
 	// uses is the resource by which consumers are sorted.
 	uses resource
-	// last is true for a cause listed after all others, because the others may explain it: a lock
+	// last marks a cause listed after all others, because the others may explain it: a lock
 	// is held longer if its holder waits.
 	last bool
 	next string

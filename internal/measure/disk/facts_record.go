@@ -70,7 +70,7 @@ func runs(s *platform.Subject) (all []benchmark, unread string) {
 	return all, ""
 }
 
-// newest returns the newest valid record of a test on a place's storage. If there is none, it
+// newest returns the newest valid record of a test on a place's storage. If none exists, it
 // returns nil and the reason.
 func newest(s *platform.Subject, all []benchmark, p *dataStorage, cell string) (*record, string) {
 	if p.storage.Mount == "" {

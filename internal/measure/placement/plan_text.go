@@ -24,7 +24,7 @@ type Text struct {
 	// File is the path for Content, or "".
 	File    string `json:"file"`
 	Content string `json:"content"`
-	// Then is the command that activates Content, or the whole text if there is none.
+	// Then is the command that activates Content, or the whole text if none exists.
 	Then string `json:"then"`
 	// Omitted lists the directives that this machine does not honor, with reasons.
 	Omitted []string `json:"omitted"`

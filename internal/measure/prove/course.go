@@ -44,7 +44,7 @@ type Course struct {
 	last     float64           // logarithm of the last warm-up visit; NaN after its comparison
 	after    map[Arm][]float64 // in this phase: last warm-up visit minus the first counted one
 	tracks   []*track          // of the deciding metric, then of each guard rail
-	beside   *covariate        // nil if there is none
+	beside   *covariate        // nil if none exists
 }
 
 // Begin starts an experiment with a checked design.

@@ -63,7 +63,7 @@ type Adjusted struct {
 	P          float64 `json:"difference_p"`
 }
 
-// Covariate describes the covariate, or returns nil if there is none.
+// Covariate describes the covariate, or returns nil if none exists.
 func (c *Course) Covariate() *Adjusted {
 	if c.beside == nil || len(c.beside.differences) == 0 {
 		return nil

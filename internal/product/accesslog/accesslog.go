@@ -22,7 +22,7 @@ type Log struct {
 	// the receiver is known to write.
 	Goes     string
 	Language string // of format.Languages
-	// Own is true for the server's own log, which is read only if the user names it: only some of
+	// Own marks the server's own log, which is read only if the user names it: only some of
 	// its lines are requests.
 	Own bool
 	// Format is the format with its position in the file; BuiltIn replaces it for the product's own

@@ -101,7 +101,7 @@ func topMapping(text string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// mapped returns the last key with this name in a mapping, and its value; nil if there is none.
+// mapped returns the last key with this name in a mapping, and its value; nil if none exists.
 func mapped(m *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {

@@ -183,7 +183,7 @@ func (in *dynflowInstance) keyOf() string {
 	return ":concurrency"
 }
 
-// setting returns the line that sets the option; ok is false if there is none.
+// setting returns the line that sets the option; ok is false if none exists.
 func (in *dynflowInstance) setting() (conf.Place, bool) { return conf.Last(in.all, in.keyOf()) }
 
 // dynflowRunning is one running Sidekiq process, parsed from its title.

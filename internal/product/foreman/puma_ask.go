@@ -202,7 +202,7 @@ func threads(h *host.Host, pid int) worker {
 
 var token = text.LazyRegexp(`^[A-Za-z0-9_.-]*$`)
 
-// control queries the control server that the state file names; nil if there is none.
+// control queries the control server that the state file names; nil if none exists.
 func control(ctx context.Context, h *host.Host, r pumaRunning, in *pumaInstance) *stats {
 	files := []string{"tmp/puma.state", "tmp/pids/puma.state", "tmp/sockets/puma.state", "shared/tmp/pids/puma.state"}
 	for _, c := range in.configs {

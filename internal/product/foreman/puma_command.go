@@ -111,7 +111,7 @@ func readArguments(argv []string) (a arguments) {
 }
 
 // long returns the option with this name or unambiguous prefix, and its argument's kind; "" if
-// there is none.
+// none exists.
 func long(name string) (whole, argument string) {
 	n := 0
 	for _, o := range options {

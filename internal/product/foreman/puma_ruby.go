@@ -10,7 +10,7 @@ import (
 
 // number is a number in a configuration: a literal, or an environment variable with its default.
 type number struct {
-	literal  string // in decimal; "" if there is none
+	literal  string // in decimal; "" if none exists
 	from, to int    // byte range of a literal in its own call
 	variable string
 	other    *number

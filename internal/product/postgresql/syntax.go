@@ -52,7 +52,7 @@ func identifier(s string, qualified bool) int {
 	}
 }
 
-// literal returns the length of the value at the beginning of s; 0 if there is none.
+// literal returns the length of the value at the beginning of s; 0 if none exists.
 func literal(s string) int {
 	switch {
 	case s == "":

@@ -58,7 +58,7 @@ const blank = " \t\n\v\f\r"
 
 func hexadecimal(c byte) bool { return digit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// decimal returns the length of the decimal number at the beginning of a text, 0 if there is none.
+// decimal returns the length of the decimal number at the beginning of a text, 0 if none exists.
 func decimal(text string) (end int) {
 	run := func(is func(byte) bool) (n int) {
 		for end < len(text) && is(text[end]) {

@@ -138,7 +138,7 @@ func only(h *host.Host, dir string) string {
 }
 
 // NotForAll returns the auth.conf rule that denies some nodes the metadata and content of modules'
-// files, as FILE:LINE and a reason; "" if there is none.
+// files, as FILE:LINE and a reason; "" if none exists.
 func NotForAll(h *host.Host) (string, error) {
 	file := path.Join(LayoutOf(h).Options, "auth.conf")
 	text, err := h.Files.ReadFile(file)

@@ -37,7 +37,7 @@ type question struct {
 
 func (q question) String() string { return "GET " + q.path }
 
-// reply is the response to a question, or the reason that there is none.
+// reply is the response to a question, or why it is missing.
 type reply struct {
 	status int
 	header http.Header

@@ -93,7 +93,7 @@ func (r *run) cache() {
 	}
 }
 
-// file returns the file to request, or why there is none.
+// file returns the file to request, or why it is missing.
 func (r *run) file() (name, why string) {
 	if r.File != "" {
 		return r.File, ""

@@ -90,7 +90,7 @@ func flags(argv []string, at string) map[string]told {
 func instances(h *host.Host) ([]conf.Instance, error) { return conf.Bases(find(h)) }
 
 // above returns the flag or variable that takes precedence over the file, with its name in what;
-// what is "" if there is none.
+// what is "" if none exists.
 func (in instance) above(option string) (t told, what string) {
 	if t, ok := in.flags[option]; ok {
 		return t, "--" + option

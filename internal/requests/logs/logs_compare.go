@@ -105,7 +105,7 @@ func changed(h *ui.Headline, x *Change) string {
 }
 
 // comparedNext returns a command that shows details of a group: the slower group with the most
-// time, otherwise the group with the most time. It returns false if there is none.
+// time, otherwise the group with the most time. It returns false if none exists.
 func comparedNext(s *ui.Screen, c *Comparison) (Step, bool) {
 	if s.Call == nil || c.where != "" || !c.requestors || slices.Contains(c.By, "requestor") || len(c.Groups) == 0 {
 		return Step{}, false

@@ -154,7 +154,7 @@ func weight(text []byte) int {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// member returns a member of a mapping, or nil if there is none.
+// member returns a member of a mapping, or nil if none exists.
 func member(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil

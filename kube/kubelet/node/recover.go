@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/kubelet"
 )
 
-// Recover finishes or rolls back an earlier process's change; it returns nil if there is none.
+// Recover finishes or rolls back an earlier process's change; it returns nil if none exists.
 // Agents call this at start.
 //
 // If the earlier process wrote all files, Recover restarts and verifies the kubelet. Otherwise it

@@ -25,7 +25,7 @@ type Begun struct {
 // ErrRecord means that the record of a roll is damaged, or belongs to another set.
 var ErrRecord = errors.New("invalid record of a roll")
 
-// BegunOn returns the record of the rollout in progress on a set; ok is false if there is none. It
+// BegunOn returns the record of the rollout in progress on a set; ok is false if none exists. It
 // returns ErrRecord for an invalid record, with which a rollout would remove serving machines.
 func BegunOn(s *machine.Set) (b Begun, ok bool, err error) {
 	text, ok := s.Annotations[machine.RollAnnotation]

@@ -117,7 +117,7 @@ func powerPlace(attribute string) func(h *host.Host, cpu string) string {
 	return func(_ *host.Host, cpu string) string { return cpuDir + "/" + cpu + "/power/" + attribute }
 }
 
-// driver returns the machine's frequency driver, such as "acpi-cpufreq", or "" if there is none.
+// driver returns the machine's frequency driver, such as "acpi-cpufreq", or "" if none exists.
 func driver(h *host.Host) string {
 	entries, err := h.Files.ReadDir(cpufreqDir)
 	if err != nil {

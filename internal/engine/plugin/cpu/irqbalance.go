@@ -220,7 +220,7 @@ func lastValue(text, variable string) (string, bool) {
 	return v, ok
 }
 
-// setLast replaces the value of the last assignment. If there is none, it adds a line, which
+// setLast replaces the value of the last assignment. If none exists, it adds a line, which
 // dropLast removes exactly.
 func setLast(text, variable, value string) string {
 	before, _, after, ok := split(text, variable)

@@ -109,7 +109,7 @@ func presentLimit(r *plugin.Request, device, name string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(v.Text), 10, 64)
 }
 
-// one plans one limit. other is the other limit in kHz, or -1 if there is none to check against.
+// one plans one limit. other is the other limit in kHz, or -1 if there is nothing to check against.
 func one(h *host.Host, o profile.Option, device string, other int64) plugin.Item {
 	s := uncorePlace(device, o.Name)
 	lowest, okLow := initial(h, device, lower)

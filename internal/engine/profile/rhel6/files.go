@@ -170,7 +170,7 @@ func expandBraces(s string) ([]string, error) {
 	return out, nil
 }
 
-// brace returns the first pair of braces that contains a comma. open is -1 if there is none.
+// brace returns the first pair of braces that contains a comma. open is -1 if none exists.
 func brace(w string) (open, shut int, commas []int) {
 	for start := 0; start < len(w); start++ {
 		if w[start] != '{' {

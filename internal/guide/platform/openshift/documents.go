@@ -46,7 +46,7 @@ const (
 type document struct {
 	file string
 	*yaml.Node
-	// whole is true for an item of a list that has all objects of its kind.
+	// whole marks an item of a list that has all objects of its kind.
 	whole bool
 	// object is the name of an object in a running cluster, which has no lines. It is "" for files.
 	object string

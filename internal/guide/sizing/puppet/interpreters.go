@@ -38,7 +38,7 @@ func (p *plan) interpreters() error {
 	heapEach, codeEach, codeMost := p.figure("heap each"), p.figure("code cache each"), p.figure("code cache most")
 	memory := func(n int) (heap, code, all float64) {
 		heap, code = heapEach*float64(n+1), math.Min(codeMost, codeEach*float64(n))
-		return heap, code, heap + code + p.figure("java beside")
+		return heap, code, heap + code + p.figure("java itself")
 	}
 	share := p.figure("memory percent") / 100
 	fit := want
@@ -47,7 +47,7 @@ func (p *plan) interpreters() error {
 	}
 	heap, code, all := memory(fit)
 	if all > share*float64(p.RAM) {
-		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s does not hold one interpreter: it needs %s of heap, %s of compiled code and %s for Java itself", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java beside")))
+		return sizing.Instead("ram", unit.Size(math.Ceil(all/share/(1<<30)))*unit.GiB, "%s does not hold one interpreter: it needs %s of heap, %s of compiled code and %s for Java itself", p.RAM, unit.Size(heap), unit.Size(code), unit.Size(p.figure("java itself")))
 	}
 	if fit < want {
 		p.Note("%s holds %s, and %d are needed: add memory, or a compiler", size(float64(p.RAM)), text.Count(fit, "interpreter"), want)
@@ -55,11 +55,11 @@ func (p *plan) interpreters() error {
 	}
 	// The server keeps a larger heap and code cache if the memory suffices.
 	whyHeap := fmt.Sprintf("%s for each of %s and as much for the server (P07)", size(heapEach), text.Count(fit, "interpreter"))
-	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java beside") <= share*float64(p.RAM) {
+	if has := float64(p.Server.Heap); has > heap && has+code+p.figure("java itself") <= share*float64(p.RAM) {
 		heap, whyHeap = has, "as configured now; "+whyHeap
 	}
 	whyCode := fmt.Sprintf("%s for each of %s, %s at most (P11): when it is full Java stops compiling", size(codeEach), text.Count(fit, "interpreter"), size(codeMost))
-	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java beside") <= share*float64(p.RAM) {
+	if has := float64(p.codeCache()); has > code && heap+has+p.figure("java itself") <= share*float64(p.RAM) {
 		code, whyCode = has, "as configured now; "+whyCode
 	}
 	p.add("jruby", "max-active-instances", fit, "", why, serverTuning(), resourceStatistics())
@@ -67,7 +67,7 @@ func (p *plan) interpreters() error {
 	p.add("jruby", "code_cache", uint64(code), "bytes", whyCode, rule.Cite("puppet-docs", "Puppet Server reserved code cache"))
 	p.Max(sizing.Limit{Name: "requests in progress", Maximum: float64(fit), Wanted: sizing.Round(work), Why: of, Sources: []rule.Source{serverTuning()}})
 	mib := func(n float64) float64 { return sizing.Round(n / (1 << 20)) }
-	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java itself", Amount: mib(p.figure("java beside"))})
+	p.Spend("memory", "MiB", mib(float64(p.RAM)), sizing.Part{Name: "heap", Amount: mib(heap)}, sizing.Part{Name: "compiled code", Amount: mib(code)}, sizing.Part{Name: "Java itself", Amount: mib(p.figure("java itself"))})
 	return p.javaFiles(fit, heap, code, why, whyHeap, whyCode)
 }
 

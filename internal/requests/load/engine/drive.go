@@ -256,7 +256,7 @@ func (w *worker) handOver() {
 	}
 }
 
-// offer makes the worker the leader if there is none; otherwise it queues the worker.
+// offer makes the worker the leader if none exists; otherwise it queues the worker.
 func (w *worker) offer() {
 	e := w.engine
 	e.mu.Lock()
