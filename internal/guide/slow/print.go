@@ -7,11 +7,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// maxAlso is the maximum number of other causes that are printed.
+// maxAlso is the maximum number of other causes that get a line each.
 const maxAlso = 3
 
-// Lines returns the lines below the headline, at most eight: who used and waited the most, three
-// other causes, and the next command. It is empty without causes.
+// Lines returns the lines below the headline, at most nine: who used and waited the most, three
+// other causes, the names of the rest, and the next command. It is empty without causes.
 func (d *Diagnosis) Lines() []string {
 	if len(d.Causes) == 0 {
 		return nil
@@ -29,6 +29,13 @@ func (d *Diagnosis) Lines() []string {
 			label = "also above a limit, without measured waiting: "
 		}
 		out = append(out, label+c.evidence("", &ui.Headline{}))
+	}
+	var rest []string
+	for _, c := range d.Causes[min(1+maxAlso, len(d.Causes)):] {
+		rest = append(rest, c.Text)
+	}
+	if len(rest) > 0 {
+		out = append(out, "above their limits too: "+strings.Join(rest, "; "))
 	}
 	if d.Sample.DurationS == 0 {
 		return out // the command would examine this machine

@@ -233,7 +233,10 @@ func (c *Cause) evidence(when string, h *ui.Headline) string {
 	}
 	text := c.Text
 	if c.AwaitMS != nil {
-		text += ", " + h.Value("disk_await_ms", *c.AwaitMS, show("_ms", *c.AwaitMS)) + " a request,"
+		text += ", " + h.Value("disk_await_ms", *c.AwaitMS, show("_ms", *c.AwaitMS)) + " a request"
+		if when != "" {
+			text += ","
+		}
 	}
 	text += when + " (limit " + h.Value(figure(c.Measure, "limit"), c.Limit, limit)
 	if c.Avg300 != nil {

@@ -144,6 +144,14 @@ func TestWho(t *testing.T) {
 	if text := Diagnose(s).Headline; !strings.Contains(text.Lines[0], "99 %, 300 ms a request, in the last 2 s") || text.Figures["disk_await_ms"] != 300 {
 		t.Errorf("%+v", text)
 	}
+	other := sample(map[string]float64{"cpu_some_percent": 98, "disk_utilization_percent sda": 99, "disk_await_ms sda": 300})
+	if lines := Diagnose(other).Lines(); !strings.HasSuffix(lines[0], ": disk utilization of sda 99 %, 300 ms a request (limit 60 %)") {
+		t.Errorf("%q", lines)
+	}
+	other = sample(map[string]float64{"cpu_some_percent": 98, "io_some_percent": 50, "disk_utilization_percent sda": 99, "oom_kills_per_s": 2, "conntrack_used_percent": 90, "files_used_percent": 85})
+	if lines := Diagnose(other).Lines(); len(lines) != 5 || !strings.HasPrefix(lines[3], "above their limits too: ") || strings.Count(lines[3], "; ") != 1 {
+		t.Errorf("%q", lines)
+	}
 	s.Groups = []activity.Consumer{{Cgroup: "/web.service", Unit: "web.service", DiskBytesPerS: &bytes}}
 	if who = Diagnose(s).Who; len(who) != 1 || who[0].Measure != "disk_bytes_per_s" || who[0].Group.Unit != "web.service" {
 		t.Errorf("%+v", who)
