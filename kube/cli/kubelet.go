@@ -61,6 +61,9 @@ func (a *app) kubeletPlan(ctx context.Context, arg string, details bool) error {
 		return ui.Exit(ui.Usage, err)
 	}
 	cluster, openshift, err := a.readKubelets(ctx, objects)
+	if errors.Is(err, errNoKubeconfig) {
+		return ui.Retry(ui.Usage, err, "name a kubeconfig file with --kubeconfig; without a cluster, kubectl fettle check --root DIR audits the KubeletConfig objects of a must-gather or of a directory of manifests", "--kubeconfig=/etc/kubernetes/admin.conf")
+	}
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,15 @@ func TestKubeconfigsThatNameNoCluster(t *testing.T) {
 			t.Errorf("%q: exit code %d, said %q, want %q", named, code, &said, want)
 		}
 	}
+	t.Setenv("KUBECONFIG", "")
+	manifest := filepath.Join(dir, "kubelet.yaml")
+	if err := os.WriteFile(manifest, []byte("apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\nmetadata: {name: a}\nspec: {kubeletConfig: {maxPods: 500}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, said bytes.Buffer
+	if code := runUntil(t.Context(), "1", []string{"kubelet", "plan", manifest}, &out, &said); code != ui.Usage || !strings.Contains(said.String(), "kubectl fettle check --root DIR audits the KubeletConfig objects") {
+		t.Errorf("%d %q", code, &said)
+	}
 	if code, _, said := run(t, "status", "--kubeconfig", os.DevNull); code != ui.Usage || !strings.Contains(said, "kubeconfig /dev/null: it contains no clusters") {
 		t.Errorf("%d %q", code, said)
 	}
