@@ -61,7 +61,7 @@ shows the memory and CPU time of processes by node, and whether they are local. 
 		},
 	}
 	c.Flags().BoolVar(&numastat, "numastat", false, "print numastat's tables; options after this one are numastat's: -c -m -n -p -s -v -V -z")
-	c.Flags().StringVarP(&process, "process", "p", "", "show a process by node: its number or name, a unit, a container's id, a libvirt guest or a pod's UID")
+	c.Flags().StringVarP(&process, "process", "p", "", "show a process by node: its number or name, a unit, a container's id or name, a libvirt guest, or a pod's UID or name")
 	c.Flags().DurationVar(&limit, "read-for", 2*time.Second, "time limit of reading the memory of processes, the largest first")
 	cliutil.Between(c.Flags(), "read-for", time.Millisecond, time.Hour, 2*time.Second)
 	c.Flags().BoolVar(&details, "details", false, "list all devices, or with --process all processes")

@@ -38,7 +38,7 @@ the CPUs and memory of all processes.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.numaBalances(c.Context(), o) },
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&o.Processes, "process", "p", nil, "consider a process: its number or name, a unit, a container's id, a libvirt guest or a pod's UID; repeatable")
+	f.StringArrayVarP(&o.Processes, "process", "p", nil, "consider a process: its number or name, a unit, a container's id or name, a libvirt guest, or a pod's UID or name; repeatable")
 	f.BoolVar(&o.all, "all", false, "consider all processes")
 	f.StringArrayVarP(&o.Exclude, "exclude", "x", nil, "leave a process alone, named as for --process; repeatable")
 	f.IntVarP(&o.Utilization, "utilization", "u", placement.Utilization, "share of its memory and CPUs that a process should use, in percent")

@@ -8,7 +8,7 @@ import (
 // NumaMapping is a line of /proc/PID/numa_maps (numa(7)): a mapping and the nodes of its pages.
 type NumaMapping struct {
 	Address uint64
-	Policy  string // default, bind:0-1, interleave:0-3, prefer:2, ...
+	Policy  string // default, bind:0-1, interleave:0-3, prefer (many):0-1, ...
 	// Huge, Heap and Stack report the words of these names.
 	Huge, Heap, Stack bool
 	PageBytes         int64 // size of the counted pages
@@ -32,6 +32,9 @@ func ParseNumaMaps(text string, pageSize int64, each func(*NumaMapping)) {
 			continue
 		}
 		policy, rest, _ := strings.Cut(rest, " ")
+		if next, after, _ := strings.Cut(rest, " "); policy == "prefer" || policy == "weighted" {
+			policy, rest = policy+" "+next, after // prefer (many):0-1, weighted interleave:0-1
+		}
 		m = NumaMapping{Address: at, Policy: policy, PageBytes: pageSize, Nodes: m.Nodes[:0]}
 		for word := range strings.SplitSeq(rest, " ") {
 			m.add(word)

@@ -111,14 +111,28 @@ func (s *snapshot) readTree(h *host.Host, tree hierarchy, item string, left *int
 
 var (
 	containerID = regexp.MustCompile(`[0-9a-f]{64}`)
+	libpodID    = regexp.MustCompile(`libpod-[0-9a-f]{64}`)
 	unitName    = regexp.MustCompile(`^[^/]+\.(service|scope|socket|mount|swap|slice)$`)
 )
 
 // Container returns the first 12 digits of the container id in a cgroup's path, or "". It
 // knows the names of Docker, Podman, containerd and CRI-O.
 func Container(cgroup string) string {
-	id := containerID.FindString(cgroup)
+	id := ContainerID(cgroup)
 	return id[:min(12, len(id))]
+}
+
+// ContainerID returns the container id in a cgroup's path, or "". Of nested containers it is the
+// outermost one. The id of Podman's pod, which is above its containers, and the monitor of a
+// container (conmon) do not count.
+func ContainerID(cgroup string) string {
+	if strings.Contains(cgroup, "conmon") {
+		return ""
+	}
+	if id := libpodID.FindString(cgroup); id != "" {
+		return strings.TrimPrefix(id, "libpod-")
+	}
+	return containerID.FindString(cgroup)
 }
 
 // Unit returns the innermost systemd unit in a cgroup's path, or "".
@@ -132,8 +146,10 @@ func Unit(cgroup string) string {
 	return ""
 }
 
-// CgroupOf returns a process's cgroup from /proc/PID/cgroup: the one in systemd's hierarchy,
-// or in the first hierarchy in which the process is not in the root.
+// CgroupOf returns a process's cgroup from /proc/PID/cgroup: the one in systemd's hierarchy, in
+// that of version 2, or in the first hierarchy in which the process is not in the root. Where a
+// machine has both versions, container runtimes before runc 1.1 use only version 1: in that of
+// version 2 their containers are in the group of the daemon.
 func CgroupOf(text string) string {
 	paths := map[string]string{}
 	first := ""
@@ -147,7 +163,7 @@ func CgroupOf(text string) string {
 			first = w[2]
 		}
 	}
-	for _, name := range []string{"", "name=systemd", "cpu,cpuacct", "cpu", "memory"} {
+	for _, name := range []string{"name=systemd", "", "cpu,cpuacct", "cpu", "memory"} {
 		if p := paths[name]; p != "" && p != "/" {
 			return p
 		}

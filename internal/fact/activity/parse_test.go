@@ -133,7 +133,10 @@ func TestProcess(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	const id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	const (
+		id    = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+		other = "b66a9ebe1cb173712dd622346e778c9dd576f065fe25413cfdd274dedc8d82a8"
+	)
 	for _, c := range []struct{ text, cgroup, unit, container string }{
 		{"0::/system.slice/httpd.service\n", "/system.slice/httpd.service", "httpd.service", ""},
 		{"0::/\n", "", "", ""},
@@ -142,6 +145,13 @@ func TestNames(t *testing.T) {
 		{"3:cpu,cpuacct:/docker/" + id + "\n1:name=systemd:/docker/" + id + "\n", "/docker/" + id, "", id[:12]},
 		{"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope\n", "/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + id + ".scope", "cri-containerd-" + id + ".scope", id[:12]},
 		{"0::/machine.slice/libpod-" + id + ".scope/container\n", "/machine.slice/libpod-" + id + ".scope/container", "libpod-" + id + ".scope", id[:12]},
+		// A machine with both versions, where runc 1.0 uses only the first one.
+		{"1:name=systemd:/docker/" + id + "\n0::/system.slice/containerd.service\n", "/docker/" + id, "", id[:12]},
+		// A container in Podman's pod, and the monitor of a container.
+		{"0::/machine.slice/machine-libpod_pod_" + other + ".slice/libpod-" + id + ".scope\n", "/machine.slice/machine-libpod_pod_" + other + ".slice/libpod-" + id + ".scope", "libpod-" + id + ".scope", id[:12]},
+		{"0::/libpod_parent/" + other + "/libpod-" + id + "\n", "/libpod_parent/" + other + "/libpod-" + id, "", id[:12]},
+		{"0::/machine.slice/libpod-conmon-" + id + ".scope\n", "/machine.slice/libpod-conmon-" + id + ".scope", "libpod-conmon-" + id + ".scope", ""},
+		{"0::/docker/" + other + "/kubelet/kubepods/pod1/" + id + "\n", "/docker/" + other + "/kubelet/kubepods/pod1/" + id, "", other[:12]},
 	} {
 		got := CgroupOf(c.text)
 		if got != c.cgroup || Unit(got) != c.unit || Container(got) != c.container {

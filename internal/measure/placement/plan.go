@@ -218,7 +218,7 @@ func (w *Workload) CPUsOf(nodes unit.CPUSet) (cpus unit.CPUSet) {
 
 // serviceUnit returns the unit for which a drop-in can be written, or "".
 func (p *Identity) serviceUnit() string {
-	if strings.HasSuffix(p.Unit, ".service") && p.Container == "" && !strings.Contains(p.Cgroup, "/user.slice/") {
+	if strings.HasSuffix(p.Unit, ".service") && p.Container == "" && p.ContainerName == "" && !strings.Contains(p.Cgroup, "/user.slice/") {
 		return p.Unit
 	}
 	return ""

@@ -186,6 +186,8 @@ func TestTexts(t *testing.T) {
 		{"QEMU without libvirt", all, Identity{Guest: "web", PID: 7, Cgroup: "/user.slice"}, "process", "|fettle numa balance -p 7"},
 		{"Docker", all, Identity{Container: "0123456789ab", Unit: "docker-0123456789ab.scope", Cgroup: "/system.slice/docker-0123456789ab.scope"}, "container", "|docker update --cpuset-cpus 2-3 --cpuset-mems 1 0123456789ab"},
 		{"Podman", all, Identity{Container: "0123456789ab", Cgroup: "/machine.slice/libpod-0123456789ab.scope"}, "container", "|podman update --cpuset-cpus 2-3 --cpuset-mems 1 0123456789ab"},
+		// Its service is that of the machine, not of the host.
+		{"systemd-nspawn", all, Identity{Unit: "db.service", ContainerName: "lab", PID: 7, Cgroup: "/machine.slice/systemd-nspawn@lab.service/payload/system.slice/db.service"}, "process", "|fettle numa balance -p 7"},
 		{"a pod", all, Identity{Pod: "aaaa", Container: "0123456789ab", Cgroup: pod}, "kubelet",
 			"KubeletConfiguration|cpuManagerPolicy: static|topologyManagerPolicy: single-numa-node|memoryManagerPolicy: Static|reservedMemory:|- numaNode: 0|  limits: {memory: 612Mi}|"},
 		{"a pod, reservation unknown", directives{}, Identity{Pod: "aaaa", Cgroup: pod}, "kubelet",
@@ -264,6 +266,8 @@ func TestReadCommand(t *testing.T) {
 		"qemu -name guest=web,debug-threads=on -smp 4,sockets=4": {command: "qemu", Guest: "web", vcpus: 4},
 		"qemu -smp cpus=8,maxcpus=16":                            {command: "qemu", vcpus: 8},
 		"qemu -smp":                                              {command: "qemu"},
+		"/usr/libexec/qemu-kvm -name web,process=x":              {command: "/usr/libexec/qemu-kvm", Guest: "web"},
+		"login guest=web -smp 4":                                 {command: "login"},
 	} {
 		var p Identity
 		if p.readCommand(strings.Fields(words)); !reflect.DeepEqual(p, want) {

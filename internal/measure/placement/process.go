@@ -56,7 +56,7 @@ type NodeShare struct {
 }
 
 // ReadProcesses reads the placement of the processes that match a word: a process number, a
-// name, a systemd unit, the start of a container's id, a libvirt guest or the UID of a pod. It
+// name, a systemd unit, a container, a libvirt guest or a pod (see Matches). It
 // reads the largest processes first, and stops at the time limit.
 func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*Processes, error) {
 	found, err := matching(h, word, self)
@@ -64,7 +64,7 @@ func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*P
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no process matches %q: want a process number, name, unit, container, guest or pod UID", word)
+		return nil, fmt.Errorf("no process matches %q: want a process number or name, a unit, a container's id or name, a guest, or a pod's UID or name; a container's name is known for Docker, Podman, systemd-nspawn and LXC only", word)
 	}
 	slices.SortFunc(found, func(a, b Identity) int {
 		return cmp.Or(cmp.Compare(b.ResidentBytes, a.ResidentBytes), cmp.Compare(a.PID, b.PID))

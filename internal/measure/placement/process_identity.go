@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"encoding/json"
 	"path"
 	"regexp"
 	"slices"
@@ -22,6 +23,10 @@ type Identity struct {
 	Container string `json:"container"`
 	Pod       string `json:"pod"`
 	Guest     string `json:"guest"`
+	// ContainerName is the name of a container of Docker or Podman, or of a machine of
+	// systemd-nspawn or LXC. PodName is the pod as NAMESPACE/NAME. "" if it is unknown.
+	ContainerName string `json:"container_name"`
+	PodName       string `json:"pod_name"`
 	// CPUs and MemoryNodes are those that affinity and cpuset allow the main thread.
 	CPUs        string `json:"cpus"`
 	MemoryNodes string `json:"memory_nodes"`
@@ -33,13 +38,30 @@ type Identity struct {
 	vcpus int
 }
 
-var podUID = regexp.MustCompile(`[-/]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})`)
+var (
+	// podUID finds the UID of a pod, which for a static pod is a hash without dashes.
+	podUID = regexp.MustCompile(`[-/]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
+	// machineGroup finds the name of a machine in a part of a cgroup's path: systemd-machined's,
+	// systemd-nspawn's, LXC's, and those of runc and crun called by hand.
+	machineGroup = regexp.MustCompile(`^(?:machine-(.+)\.scope|systemd-nspawn@(.+)\.service|lxc\.payload\.(.+)|(?:runc|crun)-(.+)\.scope)$`)
+)
 
-// readIdentity reads the status, cgroup and command line of a process. ok is false if the
-// process has ended.
-func readIdentity(h *host.Host, pid int) (p Identity, ok bool) {
+// identities reads the identities of processes.
+type identities struct {
+	h *host.Host
+	// pods are the names of the machine's pods by UID, and containers those of containers by id.
+	pods, containers map[string]string
+}
+
+func newIdentities(h *host.Host) *identities {
+	return &identities{h: h, containers: map[string]string{}}
+}
+
+// read reads the status, cgroup and command line of a process. ok is false if the process has
+// ended.
+func (r *identities) read(pid int) (p Identity, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/"
-	status := h.File(dir + "status")
+	status := r.h.File(dir + "status")
 	if !status.Exists {
 		return p, false
 	}
@@ -49,57 +71,143 @@ func readIdentity(h *host.Host, pid int) (p Identity, ok bool) {
 		return n << 10
 	}
 	p = Identity{
-		PID: pid, Name: fields["Name"], Cgroup: activity.CgroupOf(h.File(dir + "cgroup").Text),
+		PID: pid, Name: fields["Name"], Cgroup: activity.CgroupOf(r.h.File(dir + "cgroup").Text),
 		CPUs: fields["Cpus_allowed_list"], MemoryNodes: fields["Mems_allowed_list"], ResidentBytes: kib("VmRSS") + kib("HugetlbPages"),
 	}
 	p.Unit, p.Container = activity.Unit(p.Cgroup), activity.Container(p.Cgroup)
 	if strings.Contains(p.Cgroup, "pod") {
 		if m := podUID.FindStringSubmatch(p.Cgroup); m != nil {
 			p.Pod = strings.ReplaceAll(m[1], "_", "-")
+			p.PodName = r.podName(p.Pod)
 		}
 	}
-	p.readCommand(strings.Split(h.File(dir+"cmdline").Text, "\x00"))
+	p.readCommand(strings.Split(r.h.File(dir+"cmdline").Text, "\x00"))
+	if p.Guest == "" && p.Pod == "" {
+		p.ContainerName = r.containerName(p.Cgroup, fields["PPid"])
+	}
 	return p, true
 }
 
-// readCommand reads the command line; QEMU's has -name guest=NAME,... and -smp [cpus=]N,...
+// podName returns the name of a pod, or "": the kubelet keeps the logs of each pod in
+// /var/log/pods/NAMESPACE_NAME_UID.
+func (r *identities) podName(uid string) string {
+	if r.pods == nil {
+		r.pods = map[string]string{}
+		list, _ := r.h.Files.ReadDir("/var/log/pods")
+		for _, d := range list {
+			if w := strings.Split(d.Name(), "_"); len(w) == 3 {
+				r.pods[w[2]] = w[0] + "/" + w[1]
+			}
+		}
+	}
+	return r.pods[uid]
+}
+
+// containerName returns the name of a container, or "". A machine has it in its cgroup, Docker in
+// the file of the container's configuration, and Podman in the arguments of the monitor (conmon),
+// an ancestor of all processes of the container.
+func (r *identities) containerName(cgroup, parent string) string {
+	id := activity.ContainerID(cgroup)
+	if id == "" {
+		for part := range strings.SplitSeq(cgroup, "/") {
+			if m := machineGroup.FindStringSubmatch(part); m != nil {
+				return strings.ReplaceAll(strings.Join(m[1:], ""), `\x2d`, "-")
+			}
+		}
+		return ""
+	}
+	name, known := r.containers[id]
+	switch {
+	case known:
+		return name
+	case strings.Contains(cgroup, "libpod"):
+		name = r.monitored(id, parent)
+	case strings.Contains(cgroup, "docker"):
+		var config struct{ Name string }
+		if json.Unmarshal([]byte(r.h.File("/var/lib/docker/containers/"+id+"/config.v2.json").Text), &config) == nil {
+			name = strings.TrimPrefix(config.Name, "/")
+		}
+	}
+	r.containers[id] = name
+	return name
+}
+
+// monitored returns the name that the monitor of a container has for it (conmon -c ID -n NAME).
+func (r *identities) monitored(id, parent string) string {
+	const deepest = 64 // ancestors
+	for range deepest {
+		if parent == "" || parent == "0" || parent == "1" {
+			break
+		}
+		dir := "/proc/" + parent + "/"
+		words := strings.Split(r.h.File(dir+"cmdline").Text, "\x00")
+		if at := slices.Index(words, "-n"); path.Base(words[0]) == "conmon" && slices.Contains(words, id) && at > 0 && at+1 < len(words) {
+			return words[at+1]
+		}
+		parent = host.StatusFields(r.h.File(dir + "status").Text)["PPid"]
+	}
+	return ""
+}
+
+// readCommand reads the command line; QEMU's has -name [guest=]NAME,... and -smp [cpus=]N,...
 func (p *Identity) readCommand(words []string) {
 	p.command = words[0]
-	for i, word := range words {
-		first, _, _ := strings.Cut(word, ",")
-		if name, ok := strings.CutPrefix(first, "guest="); ok {
-			p.Guest = name
-		}
-		if i > 0 && words[i-1] == "-smp" {
+	if command := path.Base(p.command); !strings.HasPrefix(command, "qemu") && command != "kvm" {
+		return
+	}
+	for i, word := range words[1:] {
+		switch first, _, _ := strings.Cut(word, ","); words[i] {
+		case "-name":
+			p.Guest = strings.TrimPrefix(first, "guest=")
+		case "-smp":
 			p.vcpus, _ = strconv.Atoi(strings.TrimPrefix(first, "cpus="))
 		}
 	}
 }
 
+// mostPID is the maximum number of a process (PID_MAX_LIMIT); the start of a container's id may
+// consist of digits only as well.
+const mostPID = 1 << 22
+
 // matching returns the processes that match a word.
 func matching(h *host.Host, word string, self int) (found []Identity, err error) {
 	pids, err := h.PIDs()
 	number, notNumber := strconv.Atoi(word)
-	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == self || notNumber == nil && pid != number })
+	isPID := notNumber == nil && number <= mostPID
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == self || isPID && pid != number })
+	all := newIdentities(h)
 	for _, pid := range pids {
-		if p, ok := readIdentity(h, pid); ok && (pid == number || p.Matches(word)) {
+		if p, ok := all.read(pid); ok && (pid == number || p.Matches(word)) {
 			found = append(found, p)
 		}
 	}
 	return found, err
 }
 
-// Matches reports whether a word is the name of the process, or names its unit, container, pod or
-// guest.
+// Matches reports whether a word is the name of the process, or names a unit, container, pod or
+// guest that it belongs to. Each part of the cgroup's path counts, because units and containers may
+// be nested, and some runtimes use the name of a container as its group.
 func (p *Identity) Matches(word string) bool {
 	const leastID = 6 // digits of an id
-	switch {
-	case word == "":
+	if word == "" {
 		return false
-	case p.Name == word || path.Base(p.command) == word || p.Guest == word || p.Pod == word:
-		return true
-	case p.Unit != "" && (p.Unit == word || p.Unit == word+".service"):
+	}
+	names := []string{p.Name, p.Guest, p.Pod, p.ContainerName, p.PodName}
+	if p.command != "" {
+		names = append(names, path.Base(p.command))
+	}
+	if _, pod, ok := strings.Cut(p.PodName, "/"); ok {
+		names = append(names, pod)
+	}
+	if slices.Contains(names, word) || len(word) >= leastID && strings.HasPrefix(activity.ContainerID(p.Cgroup), word) {
 		return true
 	}
-	return len(word) >= leastID && p.Container != "" && strings.HasPrefix(p.Container, word[:min(len(word), len(p.Container))])
+	for part := range strings.SplitSeq(p.Cgroup, "/") {
+		// crictl shows the id of the innermost container.
+		id := activity.ContainerID(part)
+		if part == word || part == word+".service" || len(word) >= leastID && strings.HasPrefix(id, word) {
+			return true
+		}
+	}
+	return false
 }

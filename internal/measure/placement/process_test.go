@@ -3,11 +3,13 @@ package placement
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // process returns the files of a process whose only thread ran on a CPU.
@@ -114,5 +116,25 @@ func TestUnreadProcesses(t *testing.T) {
 	}
 	if len(d.Processes)+len(d.Unread) != 7 || len(d.Unread) < 2 || d.Unread[0].PID != 17 || d.Unread[1].Why != "time limit" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestLimits: processes with the same limits share a row, and pages of a library's own policy are
+// not shown.
+func TestLimits(t *testing.T) {
+	one := func(pid int, cpus string, policies map[string]int64) Process {
+		return Process{PID: pid, Bytes: 1000, CPUs: cpus, MemoryNodes: "0-1", Policies: policies}
+	}
+	var b strings.Builder
+	printLimits(&ui.Screen{Out: &b, Format: ui.Table, Width: 80}, []Process{
+		one(11, "0-3", map[string]int64{"default": 995, "bind:0": 5}), one(12, "0-3", map[string]int64{"default": 1000}),
+		one(13, "0-3", map[string]int64{"interleave:0-1": 600, "default": 400}), one(14, "2", map[string]int64{}),
+	})
+	want := [][]string{{"2", "processes", "0-3", "0-1", "default"}, {"13", "0-3", "0-1", "interleave:0-1", "60", "%,", "default", "40", "%"}, {"14", "2", "0-1"}}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for i, line := range lines[len(lines)-len(want):] {
+		if !slices.Equal(strings.Fields(line), want[i]) {
+			t.Errorf("%q, want %q", line, want[i])
+		}
 	}
 }

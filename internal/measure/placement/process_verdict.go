@@ -1,6 +1,8 @@
 package placement
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,7 +119,49 @@ func (d *Processes) Print(s *ui.Screen, all bool) {
 	if left := len(d.Processes) - len(shown); left > 0 {
 		ui.PrintLine(s, "%s not listed (--details)", text.Count(left, "process"))
 	}
+	printLimits(s, shown)
 	for _, u := range d.Unread {
 		ui.PrintLine(s, "? %s (%d) not read: %s", u.Name, u.PID, u.Why)
 	}
+}
+
+// printLimits prints on which CPUs processes may run, which memory they may use and their memory
+// policy; processes with the same answers share a row.
+func printLimits(s *ui.Screen, all []Process) {
+	g := &ui.Grid{Columns: []ui.Column{{Head: "PID"}, {Head: "may run on CPUs"}, {Head: "memory of nodes"}, {Head: "memory policy"}}}
+	count := []int{}
+	for i := range all {
+		p := &all[i]
+		cells := []string{strconv.Itoa(p.PID), p.CPUs, p.MemoryNodes, p.policies()}
+		at := slices.IndexFunc(g.Rows, func(row []string) bool { return slices.Equal(row[1:], cells[1:]) })
+		if at < 0 {
+			g.Rows, count = append(g.Rows, cells), append(count, 1)
+			continue
+		}
+		count[at]++
+		g.Rows[at][0] = text.Count(count[at], "process")
+	}
+	if len(g.Rows) > 0 {
+		ui.Heading(s, "limits")
+		g.Write(s)
+	}
+}
+
+// policies names the memory policies of a process, that of most memory first, with their shares.
+func (p *Process) policies() string {
+	names := slices.SortedFunc(maps.Keys(p.Policies), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.Policies[b], p.Policies[a]), cmp.Compare(a, b))
+	})
+	var words []string
+	for _, name := range names {
+		share := 100 * float64(p.Policies[name]) / float64(max(p.Bytes, 1))
+		if share < 1 && len(words) > 0 {
+			break // a library's own pages
+		}
+		if share < 99 {
+			name += " " + unit.Digits(share) + " %"
+		}
+		words = append(words, name)
+	}
+	return strings.Join(words, ", ")
 }

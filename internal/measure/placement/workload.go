@@ -256,13 +256,14 @@ func parseUsed(stat string, page int64) (u used, err error) {
 // add adds the processes that exceed a threshold. A process that started in the interval has no
 // CPU time yet.
 func (w *Workload) add(h *host.Host, before, after map[int]used, o WorkloadOptions) {
+	all := newIdentities(h)
 	for pid, now := range after {
 		cpu := now.share(before[pid])
 		if now.size <= o.AboveBytes && cpu <= o.AboveCPU {
 			w.Small++
 			continue
 		}
-		identity, ok := readIdentity(h, pid)
+		identity, ok := all.read(pid)
 		if !ok {
 			continue
 		}

@@ -32,12 +32,15 @@ const leastOwnPolicy = 10
 // and Oracle's background and server processes. It is a guess by name.
 var databases = regexp.MustCompile(`^(hdb(indexserver|nameserver|xsengine|compileserver|preprocessor|scriptserver|dpserver|esserver)|ora_[a-z0-9]+_.+|oracle_[0-9]+_.*)$`)
 
+// libvirtGroup matches the cgroups of libvirt's guests and LXC containers, with and without systemd.
+var libvirtGroup = regexp.MustCompile(`/machine-(qemu|lxc)\\x2d|\.libvirt-(qemu|lxc)(/|$)`)
+
 // owner returns who places a process.
 func (w *Workload) owner(p *WorkloadProcess) Owner {
 	switch {
 	case strings.Contains(p.Cgroup, "kubepods"):
 		return Owner{OwnedByKubelet, "in a pod: " + p.Cgroup}
-	case strings.Contains(p.Cgroup, "/machine.slice") && p.Container == "":
+	case libvirtGroup.MatchString(p.Cgroup):
 		return Owner{OwnedByLibvirt, "a virtual machine: " + p.Cgroup}
 	}
 	// Before the CPUs: those may be fettle's own, which does not allow another move of a database.

@@ -215,6 +215,8 @@ func TestOwners(t *testing.T) {
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "1"}}, OwnedByAdmin},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Cgroup: pod}}, OwnedByKubelet},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Cgroup: "/machine.slice/machine-qemu\\x2d1\\x2dweb.scope"}}, OwnedByLibvirt},
+		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Cgroup: "/machine/qemu-1-web.libvirt-qemu/emulator"}}, OwnedByLibvirt},
+		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Cgroup: "/machine.slice/machine-lab.scope/payload"}}, ""},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Cgroup: "/machine.slice/libpod-0123", Container: "0123456789ab"}}, ""},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Name: "hdbindexserver"}}, OwnedByDatabase},
 		{WorkloadProcess{Identity: Identity{CPUs: "0-3", MemoryNodes: "0-1", Name: "ora_dbw0_ORCL"}}, OwnedByDatabase},
