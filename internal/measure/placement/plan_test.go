@@ -182,7 +182,7 @@ func TestTexts(t *testing.T) {
 		{"RHEL 8", directives{systemd: 239}, Identity{Unit: "db.service"}, "systemd",
 			"/etc/systemd/system/db.service.d/60-numa.conf|[Service]|CPUAffinity=2-3|systemctl daemon-reload && systemctl restart db.service|NUMAPolicy=, NUMAMask=: systemd 239; they need 243|AllowedCPUs=, AllowedMemoryNodes=: systemd 239; they need 244"},
 		{"a guest", all, Identity{Guest: "web", vcpus: 2, Cgroup: `/machine.slice/machine-qemu\x2d1\x2dweb.scope`}, "libvirt",
-			"virsh edit web|<vcpu placement='static' cpuset='2-3'>2</vcpu>|<numatune>|  <memory mode='strict' nodeset='1'/>|</numatune>|virsh shutdown web && virsh start web"},
+			"virsh edit web|<!-- strict holds from the start of the guest on; to change the nodes while it|     runs, start it with mode='restrictive' (libvirt 7.3 and later) -->|<vcpu placement='static' cpuset='2-3'>2</vcpu>|<numatune>|  <memory mode='strict' nodeset='1'/>|</numatune>|virsh shutdown web && virsh start web"},
 		{"QEMU without libvirt", all, Identity{Guest: "web", PID: 7, Cgroup: "/user.slice"}, "process", "|fettle numa balance -p 7"},
 		{"Docker", all, Identity{Container: "0123456789ab", Unit: "docker-0123456789ab.scope", Cgroup: "/system.slice/docker-0123456789ab.scope"}, "container", "|docker update --cpuset-cpus 2-3 --cpuset-mems 1 0123456789ab"},
 		{"Podman", all, Identity{Container: "0123456789ab", Cgroup: "/machine.slice/libpod-0123456789ab.scope"}, "container", "|podman update --cpuset-cpus 2-3 --cpuset-mems 1 0123456789ab"},

@@ -128,11 +128,16 @@ func (d directives) older(since int) string {
 	return fmt.Sprintf("systemd %d; they need %d", d.systemd, since)
 }
 
-// libvirt returns the elements of a domain's XML.
+// libvirt returns the elements of a domain's XML. The mode is strict, which holds from the start of
+// the guest on in all releases. In mode restrictive (libvirt 7.3) only the control group limits the
+// memory: the nodes can change while the guest runs (libvirt 8.0 refuses that in mode strict), but
+// memory that QEMU has locked stays where it is, and RHEL 8 set the group of a starting guest from
+// libvirt-8.0.0-22 on.
 func libvirt(m *Move) Text {
 	t := Text{Kind: "libvirt", File: "virsh edit " + text.Quote(m.Guest), Then: "virsh shutdown " + text.Quote(m.Guest) + " && virsh start " + text.Quote(m.Guest)}
+	t.Content = "<!-- strict holds from the start of the guest on; to change the nodes while it\n     runs, start it with mode='restrictive' (libvirt 7.3 and later) -->\n"
 	if m.vcpus > 0 {
-		t.Content = fmt.Sprintf("<vcpu placement='static' cpuset='%s'>%d</vcpu>\n", m.TargetCPUs, m.vcpus)
+		t.Content += fmt.Sprintf("<vcpu placement='static' cpuset='%s'>%d</vcpu>\n", m.TargetCPUs, m.vcpus)
 	} else {
 		t.Omitted = append(t.Omitted, "<vcpu cpuset='"+m.TargetCPUs+"'>: the number of CPUs is not on QEMU's command line (-smp)")
 	}
