@@ -16,7 +16,9 @@ func numaRunCommand(a *app) *cobra.Command {
 		Use: "run OPTIONS COMMAND...", Short: "Run a command on some nodes, with numactl's options",
 		Long: `Runs a command on CPUs and with memory of some NUMA nodes. The options are those of
 numactl: -N NODES (CPUs of nodes), -C CPUS, -m NODES (memory only from), -i NODES
-(interleaved), -p NODE (preferred), --preferred-many NODES, -l (local), -b, -a.
+(interleaved), -w NODES (interleaved by weight), -p NODE (preferred),
+--preferred-many NODES, -l (local), -b, -a. Options for shared memory (--shm, --file,
+--touch) are refused, because they do not apply to a command.
 
 NODES is a list (0,2-3), relative to the nodes that this process may use (+0-1), all but
 some (!0), all, same, or the node of a device: netdev:eth0, block:nvme0n1, file:/var/lib,
@@ -40,6 +42,9 @@ func (a *app) numaRun() error {
 	b, command, err := placement.ParseBinding(h, a.foreign)
 	if err != nil {
 		return ui.Exit(ui.Failed, err)
+	}
+	for _, name := range b.Ignored {
+		a.screen.Say("%s has no effect on a command", name)
 	}
 	path, err := exec.LookPath(command[0]) // the caller's own command, by the caller's PATH
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -21,6 +22,7 @@ const (
 	policyInterleave    = 3
 	policyLocal         = 4
 	policyPreferredMany = 5
+	policyWeighted      = 6 // interleaved by weight; Linux 6.9
 	flagBalancing       = 1 << 13
 )
 
@@ -33,14 +35,37 @@ type Binding struct {
 	CPUs unit.CPUSet
 	// Balancing lets NUMA balancing move pages within Nodes.
 	Balancing bool
+	// Ignored lists the options that numactl ignores for a command, with a warning.
+	Ignored []string
 }
 
-// numactlOptions are the options of numactl(8) that apply to a command.
+// numactlOptions are all options of numactl(8), 2.0.16 to 2.0.19, because a long name may be
+// shortened as far as it is unique among all of them. Those after cpubind do not apply to a command.
 var numactlOptions = []option{
 	{'a', "all", noArgument}, {'b', "balancing", noArgument}, {'l', "localalloc", noArgument},
 	{'i', "interleave", needsArgument}, {'m', "membind", needsArgument}, {'N', "cpunodebind", needsArgument},
 	{'C', "physcpubind", needsArgument}, {'p', "preferred", needsArgument}, {'P', "preferred-many", needsArgument},
+	{'w', "weighted-interleave", needsArgument},
 	{'c', "cpubind", needsArgument}, // old name of cpunodebind
+	{'t', "strict", noArgument}, {'s', "show", noArgument}, {'H', "hardware", noArgument},
+	{'S', "shm", needsArgument}, {'f', "file", needsArgument}, {'o', "offset", needsArgument},
+	{'L', "length", needsArgument}, {'M', "shmmode", needsArgument}, {'I', "shmid", needsArgument},
+	{'d', "dump", noArgument}, {'D', "dump-nodes", noArgument}, {'u', "huge", noArgument},
+	{'T', "touch", noArgument}, {'V', "verify", noArgument},
+}
+
+// refusal returns why an option of numactl is not supported, or nil.
+func (o given) refusal() error {
+	at := slices.IndexFunc(numactlOptions, func(n option) bool { return n.short == o.short })
+	switch name := "--" + numactlOptions[at].long; o.short {
+	case 's':
+		return errors.New(name + " is not supported; for the policy of a process: fettle numa show -p PID")
+	case 'H':
+		return errors.New(name + " is not supported; for the nodes: fettle numa show")
+	case 'S', 'f', 'o', 'L', 'M', 'I', 'd', 'D', 'u', 'T', 'V':
+		return errors.New(name + " is for shared memory or a file in tmpfs, not for a command; use numactl for them")
+	}
+	return nil
 }
 
 // ParseBinding reads the options of numactl and the command after them.
@@ -48,6 +73,11 @@ func ParseBinding(h *host.Host, args []string) (b Binding, command []string, err
 	found, command, err := getopt(args, numactlOptions, false)
 	if err != nil {
 		return b, nil, err
+	}
+	for _, o := range found {
+		if err := o.refusal(); err != nil {
+			return b, nil, err
+		}
 	}
 	if len(command) == 0 {
 		return b, nil, errors.New("no command given")
@@ -58,7 +88,7 @@ func ParseBinding(h *host.Host, args []string) (b Binding, command []string, err
 	}
 	policy := func(code int, nodes unit.CPUSet) error {
 		if b.Policy != 0 {
-			return errors.New("only one memory policy can be set: -i, -l, -m, -p or --preferred-many")
+			return errors.New("only one memory policy can be set: -i, -l, -m, -p, -w or --preferred-many")
 		}
 		b.Policy, b.Nodes = code, nodes
 		return nil
@@ -76,7 +106,7 @@ func ParseBinding(h *host.Host, args []string) (b Binding, command []string, err
 
 // option applies one option.
 func (p *nodeParser) option(b *Binding, o given, policy func(int, unit.CPUSet) error) error {
-	codes := map[byte]int{'i': policyInterleave, 'm': policyBind, 'p': policyPreferred, 'P': policyPreferredMany}
+	codes := map[byte]int{'i': policyInterleave, 'm': policyBind, 'p': policyPreferred, 'P': policyPreferredMany, 'w': policyWeighted}
 	switch o.short {
 	case 'a':
 		p.nodes.allowed, p.cpus.allowed = p.nodes.all, p.cpus.all
@@ -84,7 +114,9 @@ func (p *nodeParser) option(b *Binding, o given, policy func(int, unit.CPUSet) e
 		b.Balancing = true
 	case 'l':
 		return policy(policyLocal, unit.CPUSet{})
-	case 'i', 'm', 'p', 'P':
+	case 't':
+		b.Ignored = []string{"--strict"}
+	case 'i', 'm', 'p', 'P', 'w':
 		nodes, err := p.nodes.parse(o.argument)
 		if err != nil {
 			return err
@@ -130,7 +162,9 @@ func (b Binding) Exec(h *host.Host, path string, argv, env []string) error {
 		}
 	}
 	if b.Policy != 0 {
-		if err := b.setPolicy(); err != nil {
+		if err := b.setPolicy(); b.Policy == policyWeighted && err == unix.EINVAL {
+			return fmt.Errorf("cannot interleave by weight over nodes %s: %w; --weighted-interleave needs Linux 6.9", b.Nodes, err)
+		} else if err != nil {
 			return fmt.Errorf("cannot use the memory of nodes %s: %w%s", b.Nodes, err, confined(h, "cpuset.mems"))
 		}
 	}

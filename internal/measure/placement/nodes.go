@@ -27,13 +27,16 @@ type list struct {
 	what         string // "node" or "CPU"
 	all, allowed unit.CPUSet
 	last         unit.CPUSet
+	// why names what excludes members that are online, or "".
+	why func(outside unit.CPUSet) string
 	// device returns the node of a device (netdev:eth0); nil for CPUs.
 	device func(kind, name string) (int, error)
 }
 
 func newNodeParser(h *host.Host) (*nodeParser, error) {
 	p := &nodeParser{host: h, nodes: list{what: "node"}, cpus: list{what: "CPU"}}
-	p.nodes.device = p.device
+	p.nodes.device, p.nodes.why = p.device, p.noMemory
+	p.cpus.why = func(unit.CPUSet) string { return confined(h, "cpuset.cpus") }
 	status, err := h.Files.ReadFile("/proc/self/status")
 	if err != nil {
 		return nil, err
@@ -57,6 +60,17 @@ func newNodeParser(h *host.Host) (*nodeParser, error) {
 	return p, nil
 }
 
+// noMemory names the nodes without memory, which no process may use for memory, or else the control
+// group.
+func (p *nodeParser) noMemory(outside unit.CPUSet) string {
+	if some, err := readList(p.host, nodesDir+"has_memory"); err == nil {
+		if empty := outside.Minus(some); !empty.IsEmpty() {
+			return fmt.Sprintf(" (node %s has no memory)", empty)
+		}
+	}
+	return confined(p.host, "cpuset.mems")
+}
+
 const nodesDir = "/sys/devices/system/node/"
 
 func readList(h *host.Host, file string) (unit.CPUSet, error) {
@@ -77,6 +91,9 @@ func (l *list) parse(word string) (unit.CPUSet, error) {
 	if err == nil {
 		if outside := set.Minus(l.allowed); !outside.IsEmpty() {
 			err = fmt.Errorf("%s %s is not among the %ss that this process may use: %s", l.what, outside, l.what, l.allowed)
+			if online := outside.Intersect(l.all); !online.IsEmpty() {
+				err = fmt.Errorf("%w%s", err, l.why(online))
+			}
 		} else if set.IsEmpty() {
 			err = errors.New("names no " + l.what)
 		}
