@@ -23,10 +23,10 @@ CPUs. Counts are since boot.`,
 			}
 			r := irq.Read(h)
 			if a.data() {
-				return a.result(r, nil)
+				return a.result(r, r.Err())
 			}
 			irq.Print(a.screen, r, all)
-			return nil
+			return r.Err()
 		},
 	}
 	show.Flags().BoolVar(&all, "all", false, "show all devices, not only the first 12 and those that are not ok")

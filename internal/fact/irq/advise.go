@@ -105,7 +105,7 @@ func (r *Report) Advise(devices []string) (a Advice, unknown []string) {
 			c.Left = append(c.Left, Left{d.Name, why})
 		}
 	}
-	if slices.ContainsFunc(r.Queues, func(q Queues) bool { return wanted(q.Device) }) {
+	if r.unread == "" && slices.ContainsFunc(r.Queues, func(q Queues) bool { return wanted(q.Device) }) {
 		c.flows()
 	}
 	return c.Advice, unknown
@@ -168,10 +168,21 @@ func (c *adviser) interrupts(d *Device) (left string) {
 	if c.Balance.State == "running" || c.Balance.State == "enabled" {
 		wrong, left = c.balanced(d, wrong, local)
 	}
+	moved := false
 	for _, i := range wrong {
 		want := target
 		if d.busy > 1 {
-			want = unit.CPUs(c.leastLoaded(target))
+			own := -1
+			if i.cpus.Len() == 1 {
+				own = i.cpus.Max()
+			}
+			cpu := c.leastLoaded(target, own, moved)
+			if cpu == own {
+				left = cmp.Or(left, "the other CPUs of "+where(d.Node)+" serve more interrupts")
+				continue
+			}
+			moved = true
+			want = unit.CPUs(cpu)
 		}
 		number := strconv.Itoa(i.number)
 		c.move(d.Name, "irq "+number, setting.Setting{Kind: "irq", Name: number + "/affinity"}, want.String(), reasons[i.number])
@@ -241,11 +252,25 @@ func (c *adviser) eachCPU(d *Device) bool {
 	return c.house.Minus(all).IsEmpty()
 }
 
-// leastLoaded returns the CPU that serves the fewest interrupts, and counts a further one for it.
-func (c *adviser) leastLoaded(cpus unit.CPUSet) int {
+// leastLoaded returns the CPU that should serve an interrupt: that with the fewest other ones, and
+// counts the interrupt for it. own is the CPU that serves it alone now, or -1. Of several it is the
+// lowest one, or with stay its own one.
+func (c *adviser) leastLoaded(cpus unit.CPUSet, own int, stay bool) int {
+	if own >= 0 {
+		c.load[own]--
+	}
+	rank := func(cpu int) int { // an interrupt counts 2
+		switch {
+		case cpu != own:
+			return 2 * c.load[cpu]
+		case stay:
+			return 2*c.load[cpu] - 1
+		}
+		return 2*c.load[cpu] + 1
+	}
 	best := -1
 	for _, cpu := range cpus.Numbers() {
-		if best < 0 || c.load[cpu] < c.load[best] {
+		if best < 0 || rank(cpu) < rank(best) {
 			best = cpu
 		}
 	}
@@ -271,24 +296,36 @@ func (c *adviser) queues(q *Queues) {
 		}
 		c.move(q.Device, rx.name+" RPS", file(rx.name, "rps_cpus"), want.Mask(), why)
 	}
-	if len(c.nodes) > 1 && q.XPSQueues == 0 && len(q.tx) >= len(c.nodes) && len(q.tx) < c.online.Len() {
+	if len(c.nodes) > 1 && q.XPSQueues == 0 && len(q.tx) >= len(c.nodes) {
 		for i, cpus := range c.senders(len(q.tx)) {
 			c.move(q.Device, q.tx[i]+" XPS", file(q.tx[i], "xps_cpus"), cpus.Mask(), "CPUs of all nodes share a queue")
 		}
 	}
 }
 
-// senders shares the CPUs among n transmit queues, so that CPUs of different nodes use different
-// ones (Documentation/networking/scaling.rst, XPS: Transmit Packet Steering).
+// senders shares the CPUs among at most n transmit queues, so that CPUs of different nodes use
+// different ones (Documentation/networking/scaling.rst, XPS: Transmit Packet Steering). Each node has
+// queues in proportion to its CPUs, at least one, and no queue is without a CPU: of more queues than
+// CPUs the last ones are left out.
 func (c *adviser) senders(n int) []unit.CPUSet {
+	queues, free := make([][]int, len(c.nodes)), 0 // by node
+	for _, node := range c.nodes {
+		free += node.Len()
+	}
+	n = min(n, free)
+	for q := range n {
+		most := 0
+		for at, node := range c.nodes {
+			if have, other := len(queues[at]), len(queues[most]); other > 0 && (have == 0 || node.Len()*(other+1) > c.nodes[most].Len()*(have+1)) {
+				most = at
+			}
+		}
+		queues[most] = append(queues[most], q)
+	}
 	out := make([]unit.CPUSet, n)
 	for at, node := range c.nodes {
-		var own []int // queues of this node
-		for q := at; q < n; q += len(c.nodes) {
-			own = append(own, q)
-		}
 		for i, cpu := range node.Numbers() {
-			q := own[i%len(own)]
+			q := queues[at][i%len(queues[at])]
 			out[q] = out[q].Union(unit.CPUs(cpu))
 		}
 	}

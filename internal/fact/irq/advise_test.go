@@ -3,11 +3,14 @@ package irq
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testkit/machine"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // advised returns the advice for a machine, one line for each move and each device that is left.
@@ -98,5 +101,82 @@ func TestAdvise(t *testing.T) {
 				t.Errorf("got\n%swant\n%s", got, x.want)
 			}
 		})
+	}
+}
+
+// TestSenders: each node has transmit queues in proportion to its CPUs, and no queue is without one.
+func TestSenders(t *testing.T) {
+	for _, x := range []struct {
+		nodes  string
+		queues int
+		want   string
+	}{
+		{"0-3 4-7", 2, "0-3 4-7"},
+		{"0-3 4-7", 3, "0,2 4-7 1,3"},
+		{"0-3 4-7", 8, "0 4 1 5 2 6 3 7"},
+		{"0-3 4-7", 12, "0 4 1 5 2 6 3 7"}, // more queues than CPUs: four are not used
+		{"0 1-7", 4, "0 1,4,7 2,5 3,6"},    // not two queues for one CPU
+		{"0 1-7", 2, "0 1-7"},
+		{"0-1 2-3 4-7", 4, "0-1 2-3 4,6 5,7"},
+	} {
+		c := adviser{}
+		for _, list := range strings.Fields(x.nodes) {
+			cpus, err := unit.ParseCPUList(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.nodes = append(c.nodes, cpus)
+		}
+		var got []string
+		for _, cpus := range c.senders(x.queues) {
+			got = append(got, cpus.String())
+		}
+		if words := strings.Join(got, " "); words != x.want {
+			t.Errorf("nodes %s, %d queues: %s, want %s", x.nodes, x.queues, words, x.want)
+		}
+	}
+}
+
+// TestSpread: interrupts of a device on one CPU are spread until they are even, counting those that
+// leave a CPU, and those of other devices.
+func TestSpread(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		target string
+		others map[int]int // busy interrupts of other devices, by CPU
+		count  int         // interrupts of the device, all on CPU 5
+		want   string      // the CPU of each
+	}{
+		{"two CPUs", "4-5", nil, 4, "5 4 4 5"},
+		{"an odd number", "4-5", nil, 3, "5 4 5"},
+		{"three CPUs", "4-6", nil, 6, "5 4 6 4 6 5"},
+		{"even with another device", "4-5", map[int]int{4: 1}, 2, "5 4"},
+		{"the other CPU is busier", "4-5", map[int]int{4: 3}, 2, "5 5"},
+	} {
+		target, err := unit.ParseCPUList(x.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Device{Name: "vda", Verdict: OneCPU, busy: x.count}
+		for i := range x.count {
+			d.lines = append(d.lines, interrupt{number: i, cpus: unit.CPUs(5), count: 9999})
+		}
+		c := adviser{Report: &Report{online: unit.CPUs(4, 5, 6, 7)}, house: target, load: maps.Clone(x.others)}
+		if c.load == nil {
+			c.load = map[int]int{}
+		}
+		c.load[5] += x.count
+		left := c.interrupts(&d)
+		got := slices.Repeat([]string{"5"}, x.count)
+		for _, m := range c.Moves {
+			n, err := strconv.Atoi(strings.TrimPrefix(m.What, "irq "))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[n] = m.Change.Want.Text
+		}
+		if words := strings.Join(got, " "); words != x.want || len(c.Moves) == 0 && left == "" {
+			t.Errorf("%s: %s, want %s (%s)", x.name, words, x.want, left)
+		}
 	}
 }

@@ -3,6 +3,7 @@
 package irq
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ type Report struct {
 	Unknown []string `json:"unknown"`
 
 	online unit.CPUSet // CPUs that have a column in /proc/interrupts
+	unread string      // why the interrupts are unknown, or ""
 }
 
 // Node is a NUMA node.
@@ -134,6 +136,14 @@ func Read(h *host.Host) *Report {
 	return r
 }
 
+// Err returns an error if the interrupts are unknown.
+func (r *Report) Err() error {
+	if r.unread == "" {
+		return nil
+	}
+	return errors.New("nothing could be determined: " + r.unread)
+}
+
 // Names returns the names of the devices.
 func (r *Report) Names() (out []string) {
 	for _, d := range r.Devices {
@@ -180,6 +190,7 @@ func (r *Report) readDevices(h *host.Host) {
 		case why == "":
 			why = interruptsFile + " is missing"
 		}
+		r.unread = why
 		r.Unknown = append(r.Unknown, why)
 		return
 	}

@@ -3,6 +3,7 @@ package irq
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,7 +153,7 @@ func TestUnknown(t *testing.T) {
 		}
 	}
 	r = Read(machine.Copy(t, nil))
-	if len(r.Devices) != 0 || len(r.Unknown) == 0 || r.Headline.Lines[0] != "interrupts unknown: "+r.Unknown[0] {
+	if why := interruptsFile + " is not in this copy"; len(r.Devices) != 0 || r.Err() == nil || !slices.Contains(r.Unknown, why) || r.Headline.Lines[0] != "interrupts unknown: "+why {
 		t.Errorf("%+v", r)
 	}
 }
@@ -162,5 +163,17 @@ func TestThisMachine(t *testing.T) {
 	r := Read(host.Live())
 	if len(r.Unknown) > 0 || len(r.Headline.Lines) != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestQueueOrder: queues are in the order of their numbers.
+func TestQueueOrder(t *testing.T) {
+	f := server(t)
+	for i := range 12 {
+		f[fmt.Sprintf("%stx-%d/xps_cpus", queues, i)] = "00\n"
+	}
+	r := Read(machine.Mounted(t, f))
+	if got, want := strings.Join(r.Queues[0].tx, " "), "tx-0 tx-1 tx-2 tx-3 tx-4 tx-5 tx-6 tx-7 tx-8 tx-9 tx-10 tx-11"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

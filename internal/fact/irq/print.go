@@ -22,8 +22,8 @@ func (r *Report) headline() (h ui.Headline) {
 	}
 	if len(r.Devices) == 0 {
 		line := "no device has interrupts"
-		if len(r.Unknown) > 0 {
-			line = "interrupts unknown: " + r.Unknown[0]
+		if r.unread != "" {
+			line = "interrupts unknown: " + r.unread
 		}
 		h.Line("%s", line)
 		h.Line("%s", r.Balance.words())
@@ -115,8 +115,8 @@ func Print(s *ui.Screen, r *Report, all bool) {
 		ui.PrintLine(s, "%s not shown (--all)", text.Count(n, "device"))
 	}
 	r.printQueues(s)
-	for i, why := range r.Unknown {
-		if i == 0 && len(r.Devices) == 0 {
+	for _, why := range r.Unknown {
+		if why == r.unread {
 			continue // in the headline
 		}
 		ui.PrintLine(s, "unknown: %s", why)
@@ -168,8 +168,8 @@ func number(node *int) string {
 // Undetermined returns why the advice is about no device, or "".
 func (a *Advice) Undetermined(r *Report) string {
 	switch {
-	case len(r.Devices) == 0 && len(r.Unknown) > 0:
-		return r.Unknown[0]
+	case r.unread != "":
+		return r.unread
 	case len(a.Moves) == 0 && len(a.Left) > 0 && !slices.ContainsFunc(a.Left, func(l Left) bool { return l.Why != unknownCPUs }):
 		return "the CPUs that serve interrupts are unknown"
 	}

@@ -1,10 +1,13 @@
 package irq
 
 import (
+	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -32,6 +35,7 @@ func (r *Report) readQueues(h *host.Host) {
 			}
 			continue
 		}
+		slices.SortFunc(queues, func(a, b fs.DirEntry) int { return fact.Natural(a.Name(), b.Name()) }) // tx-2 before tx-10
 		q := Queues{Device: d.Name(), Node: nodeOf(h, at+"/device")}
 		var rps, xps unit.CPUSet
 		for _, d := range queues {
