@@ -162,7 +162,7 @@ func (b Binding) Exec(h *host.Host, path string, argv, env []string) error {
 		}
 	}
 	if b.Policy != 0 {
-		if err := b.setPolicy(); b.Policy == policyWeighted && err == unix.EINVAL {
+		if err := b.setPolicy(); b.Policy == policyWeighted && errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("cannot interleave by weight over nodes %s: %w; --weighted-interleave needs Linux 6.9", b.Nodes, err)
 		} else if err != nil {
 			return fmt.Errorf("cannot use the memory of nodes %s: %w%s", b.Nodes, err, confined(h, "cpuset.mems"))
