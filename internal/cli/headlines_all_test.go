@@ -54,7 +54,7 @@ var headlineCalls = map[string]string{
 	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
 	"numa balance": "(" + changes, "numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",
 	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
-	"irq advise": "--root ../../examples/irq/two-nodes.txt irq advise", "irq show": "irq show", "power": "power", "power record": "(testdata/script/power.txtar runs a command on this machine",
+	"irq advise": "--root ../../examples/irq/two-nodes.txt irq advise", "irq show": "--root ../../examples/irq/two-nodes.txt irq show", "power": "power", "power record": "(testdata/script/power.txtar runs a command on this machine",
 	"schedule list": "schedule list", "schedule next": "schedule next", "show": "show virtual-guest",
 	"size hugepages": "size hugepages --size 1GiB --ram 64GiB", "size httpd": "(TestSizeOutput shows it with a log of its own", "size network": "size network --mtu 1500", "size openshift": "size openshift --pods 500",
 	"size postgresql": "size postgresql --connections 100 --ram 64GiB --cpus 8 --disk ssd", "size puppet": "(TestSizeOutput shows it with a log of its own", "size router": "(TestSizeOutput shows it with a log of its own",
