@@ -68,51 +68,39 @@ func (a *app) power(ctx context.Context, o powerOptions) error {
 	if !h.Live {
 		return a.printPower(m.Report(), o.all, nil)
 	}
-	if o.follow {
-		return a.followPower(ctx, m, o)
-	}
-	if total := o.interval * time.Duration(o.count); total > 10*time.Second {
+	live := o.follow && a.screen.Width > 0 && a.screen.Format == ui.Table
+	total := o.interval * time.Duration(o.count)
+	switch {
+	case o.follow && !live:
+		a.screen.Say("watching until Ctrl-C, which prints the last interval")
+	case !o.follow && total > 10*time.Second:
 		a.screen.Say("%s of %s: %s", internaltext.Count(o.count, "interval"), unit.FormatSeconds(o.interval.Seconds()), unit.FormatSeconds(total.Seconds()))
 	}
+	defer a.screen.Unframe()
+	began := time.Now()
 	var samples []power.Sample
 	for i := range o.count {
-		a.screen.Status("interval %d of %d", i+1, o.count)
+		if !o.follow {
+			a.screen.Status("interval %d of %d", i+1, o.count)
+		}
 		if m.Wait(ctx, o.interval) != nil {
 			break
 		}
+		if o.follow {
+			samples = nil // only the newest one is shown
+		}
 		samples = append(samples, m.Sample())
+		if live {
+			width, height := a.screen.Size()
+			a.screen.Frame(power.LiveScreen(m.Report(samples...), time.Since(began), width, height))
+		}
 	}
 	a.screen.Status("")
+	a.screen.Unframe()
 	if len(samples) == 0 {
 		return errInterrupted
 	}
 	return a.printPower(m.Report(samples...), o.all, nil)
-}
-
-// followPower shows the newest interval until it is interrupted, and then prints it.
-func (a *app) followPower(ctx context.Context, m *power.Monitor, o powerOptions) error {
-	live := a.screen.Width > 0 && a.screen.Format == ui.Table
-	if !live {
-		a.screen.Say("watching until Ctrl-C, which prints the last interval")
-	}
-	defer a.screen.Unframe()
-	began := time.Now()
-	var last *power.Report
-	for range o.count {
-		if m.Wait(ctx, o.interval) != nil {
-			break
-		}
-		last = m.Report(m.Sample())
-		if live {
-			width, height := a.screen.Size()
-			a.screen.Frame(power.LiveScreen(last, time.Since(began), width, height))
-		}
-	}
-	a.screen.Unframe()
-	if last == nil {
-		return errInterrupted
-	}
-	return a.printPower(last, o.all, nil)
 }
 
 // printPower prints a report in the selected format. It returns err, or the error of printing.

@@ -2,9 +2,6 @@ package power
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,9 +16,9 @@ const powercapDir = "/sys/class/powercap"
 
 // zone is a RAPL domain: package-0, or dram in a package.
 type zone struct {
-	id     string // intel-rapl:0:1
+	file   string // energy_uj
 	name   string // dram
-	parent string // id of the package; "" for a package
+	part   bool   // part of a package
 	pkg    int    // number of the package, -1 for the whole platform (psys)
 	wrapUJ uint64 // highest value of the counter, in microjoules
 	limitW *float64
@@ -30,8 +27,16 @@ type zone struct {
 	joules float64 // since OpenEnergy
 }
 
-// Energy adds up the energy that RAPL measures. Call Poll every few minutes, because the counters
-// of a busy server wrap around.
+// counts reports whether a zone counts for the machine: packages, and memory, which a package's
+// figure does not include. It does include the package's other parts; psys, the platform, includes
+// the packages.
+func (z *zone) counts() bool { return z.pkg >= 0 && (!z.part || z.name == "dram") }
+
+// pollEnergy is the interval between readings of the energy counters. On a busy server they wrap
+// around after some minutes.
+const pollEnergy = 30 * time.Second
+
+// Energy adds up the energy that RAPL measures.
 type Energy struct {
 	host  *host.Host
 	mu    sync.Mutex
@@ -43,96 +48,88 @@ type Energy struct {
 func OpenEnergy(h *host.Host) *Energy {
 	e := &Energy{host: h}
 	names, err := h.Files.ReadDir(powercapDir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		e.why = "no powercap"
-		return e
-	case err != nil:
-		e.why = host.Why(powercapDir, err)
+	if err != nil {
+		e.why = cmp.Or(host.Why(powercapDir, err), "no powercap")
 		return e
 	}
-	seen := map[string]bool{}
-	for _, kind := range []string{"intel-rapl", "intel-rapl-mmio"} { // the second repeats packages of the first
-		var found []*zone
+	for _, prefix := range []string{"intel-rapl:", "intel-rapl-mmio:"} { // the second repeats packages of the first
 		for _, d := range names {
-			if strings.HasPrefix(d.Name(), kind+":") {
-				found = append(found, e.open(d.Name()))
+			if strings.HasPrefix(d.Name(), prefix) {
+				e.open(d.Name())
 			}
 		}
-		for _, z := range found {
-			if z != nil && !seen[z.name+" "+strconv.Itoa(z.pkg)] {
-				e.zones = append(e.zones, z)
-			}
-		}
-		for _, z := range e.zones {
-			seen[z.name+" "+strconv.Itoa(z.pkg)] = true
+		if len(e.zones) > 0 {
+			break
 		}
 	}
-	if e.why == "" && len(e.zones) == 0 {
-		e.why = "no RAPL in powercap"
+	if len(e.zones) == 0 {
+		e.why = cmp.Or(e.why, "no RAPL in powercap")
 	}
 	return e
 }
 
-// open reads a zone, or returns nil if it has no energy counter.
-func (e *Energy) open(id string) *zone {
+// open adds a zone, such as intel-rapl:0 or its part intel-rapl:0:1, if it has an energy counter.
+func (e *Energy) open(id string) {
 	dir := powercapDir + "/" + id + "/"
-	z := &zone{id: id, name: strings.TrimSpace(e.host.File(dir + "name").Text), pkg: -1}
-	energy := e.host.File(dir + "energy_uj")
-	uj, err := strconv.ParseUint(strings.TrimSpace(energy.Text), 10, 64)
-	switch {
-	case energy.Unknown != "":
-		e.why = cmp.Or(e.why, energy.Unknown)
-		return nil
-	case !energy.Exists || err != nil:
-		return nil
+	name := func(id string) string { return strings.TrimSpace(e.host.File(powercapDir + "/" + id + "/name").Text) }
+	z := &zone{file: dir + "energy_uj", name: name(id), pkg: -1, part: strings.Count(id, ":") > 1}
+	var err error
+	if z.lastUJ, err = e.count(z.file); err != nil {
+		e.why = cmp.Or(e.why, host.Why(z.file, err))
+		return
 	}
-	z.lastUJ = uj
-	z.wrapUJ, _ = strconv.ParseUint(strings.TrimSpace(e.host.File(dir+"max_energy_range_uj").Text), 10, 64)
+	z.wrapUJ, _ = e.count(dir + "max_energy_range_uj")
 	from := z.name
-	if parent := id[:strings.LastIndexByte(id, ':')]; strings.Contains(parent, ":") {
-		z.parent = parent
-		from = strings.TrimSpace(e.host.File(powercapDir + "/" + parent + "/name").Text)
+	if z.part {
+		from = name(id[:strings.LastIndexByte(id, ':')])
 	}
-	if digits, ok := strings.CutPrefix(from, "package-"); ok {
-		digits, _, _ = strings.Cut(digits, "-") // package-0-die-1
-		if n, err := strconv.ParseUint(digits, 10, 16); err == nil {
-			z.pkg = int(n)
-		}
+	digits, isPackage := strings.CutPrefix(from, "package-")
+	digits, _, _ = strings.Cut(digits, "-") // package-0-die-1
+	if n, err := strconv.ParseUint(digits, 10, 16); isPackage && err == nil {
+		z.pkg = int(n)
 	}
 	// Constraint 0 of a package is the long-term limit.
-	limit := e.host.File(dir + "constraint_0_power_limit_uw")
-	if uw, err := strconv.ParseFloat(strings.TrimSpace(limit.Text), 64); limit.Exists && err == nil && uw > 0 {
-		z.limitW = new(uw / 1e6)
+	if uw, err := e.count(dir + "constraint_0_power_limit_uw"); err == nil && uw > 0 {
+		z.limitW = new(float64(uw) / 1e6)
 	}
-	return z
+	e.zones = append(e.zones, z)
+}
+
+func (e *Energy) count(file string) (uint64, error) {
+	text, err := e.host.Files.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 }
 
 // Why returns the reason why energy cannot be read, or "".
 func (e *Energy) Why() string { return e.why }
 
-// Poll adds the energy since the last call.
-func (e *Energy) Poll() {
+// poll adds the energy since the last call, and returns the energy since OpenEnergy of each zone, and
+// of the packages and their memory.
+func (e *Energy) poll() (joules []float64, all float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, z := range e.zones {
-		text, err := e.host.Files.ReadFile(path.Join(powercapDir, z.id, "energy_uj"))
-		uj, bad := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
-		if err != nil || bad != nil {
-			e.why = "the energy counter of " + z.name + " can no longer be read"
-			continue
+		uj, err := e.count(z.file)
+		switch {
+		case err != nil:
+			e.why, uj = "the energy counter of "+z.name+" can no longer be read", z.lastUJ
+		case uj >= z.lastUJ:
+			z.joules += float64(uj-z.lastUJ) / 1e6
+		case z.wrapUJ >= z.lastUJ: // it started again at 0
+			z.joules += float64(uj+z.wrapUJ-z.lastUJ) / 1e6
+		default:
+			e.why = "the energy counter of " + z.name + " fell, and its highest value is unknown"
 		}
-		grown := uj - z.lastUJ
-		if uj < z.lastUJ { // it started again at 0
-			grown = uj + z.wrapUJ - z.lastUJ
-			if z.wrapUJ < z.lastUJ {
-				e.why = "the energy counter of " + z.name + " fell, and its highest value is unknown"
-				grown = 0
-			}
-		}
-		z.joules += float64(grown) / 1e6
 		z.lastUJ = uj
+		joules = append(joules, z.joules)
+		if z.counts() {
+			all += z.joules
+		}
 	}
+	return joules, all
 }
 
 // During runs work and returns work's error, and the energy in joules that the packages and their
@@ -163,8 +160,7 @@ func StartRun(h *host.Host) (end func() *float64) {
 // start begins to count. The returned function ends the count, and returns the energy in joules of
 // the packages and their memory.
 func (e *Energy) start() (stop func() float64) {
-	e.Poll()
-	before := e.joules()
+	_, before := e.poll()
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -175,63 +171,40 @@ func (e *Energy) start() (stop func() float64) {
 			case <-end:
 				return
 			case <-tick.C:
-				e.Poll()
+				e.poll()
 			}
 		}
 	}()
 	return func() float64 {
 		close(end)
 		<-ended
-		e.Poll()
-		return e.joules() - before
+		_, after := e.poll()
+		return after - before
 	}
 }
 
-// joules returns the energy of the packages and their memory since OpenEnergy, as of the last
-// Poll.
-func (e *Energy) joules() float64 {
-	sum := 0.0
-	for _, z := range e.zones {
-		if z.counts() {
-			sum += z.joules
-		}
-	}
-	return sum
-}
-
-// counts reports whether a zone counts for the machine: packages, and memory, which a package's
-// figure does not include. It does include the package's other parts; psys, the platform, includes
-// the packages.
-func (z *zone) counts() bool { return z.pkg >= 0 && (z.parent == "" || z.name == "dram") }
-
-// byZone returns the energy since OpenEnergy of each zone.
-func (e *Energy) byZone() []float64 {
-	out := make([]float64, len(e.zones))
-	for i, z := range e.zones {
-		out[i] = z.joules
-	}
-	return out
-}
-
-// setPower sets the power of machine and packages from the energy in joules of each zone.
-func (e *Energy) setPower(s *Sample, joules []float64) {
-	if e.why != "" {
+// setPower sets the power of machine and packages from the energy in joules of each zone. Counters
+// that stand still have none: virtual machines may have the files, without a counter behind them.
+func (e *Energy) setPower(s *Sample, first, last []float64) {
+	if e.why != "" || slices.Equal(first, last) {
 		return
 	}
-	total, moved := 0.0, false
+	s.Machine.PowerW = new(float64)
 	for i, z := range e.zones {
-		watts := joules[i] / s.IntervalS
-		moved = moved || joules[i] > 0
+		watts := (last[i] - first[i]) / s.IntervalS
 		if z.counts() {
-			total += watts
+			*s.Machine.PowerW += watts
 		}
 		at := slices.IndexFunc(s.Packages, func(p Package) bool { return p.Package == z.pkg })
 		if at < 0 {
 			continue
 		}
 		p := &s.Packages[at]
-		if z.parent == "" {
-			p.PowerW, p.PowerLimitW = add(p.PowerW, watts), z.limitW
+		if !z.part { // a package may have several dies
+			p.PowerW = new(value(p.PowerW) + watts)
+			if z.limitW != nil {
+				p.PowerLimitW = new(value(p.PowerLimitW) + *z.limitW)
+			}
 			continue
 		}
 		if p.DomainsW == nil {
@@ -239,18 +212,4 @@ func (e *Energy) setPower(s *Sample, joules []float64) {
 		}
 		p.DomainsW[z.name] += watts
 	}
-	if !moved { // virtual machines may have the files, without a counter behind them
-		for i := range s.Packages {
-			s.Packages[i].PowerW, s.Packages[i].DomainsW = nil, nil
-		}
-		return
-	}
-	s.Machine.PowerW = &total
-}
-
-func add(sum *float64, v float64) *float64 {
-	if sum != nil {
-		v += *sum
-	}
-	return &v
 }

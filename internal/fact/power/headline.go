@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -19,34 +20,42 @@ func headline(r *Report) (h ui.Headline) {
 	s := r.Last()
 	v := &s.Machine
 	var did []string
-	say := func(format string, args ...any) { did = append(did, fmt.Sprintf(format, args...)) }
+	say := func(before, name string, v *float64, unit, after string) {
+		if v != nil {
+			did = append(did, before+h.Figure(name, rounded(*v), unit)+after)
+		}
+	}
 	if c := r.Command; c != nil {
 		took := h.Value("duration_s", c.DurationS, unit.FormatSeconds(c.DurationS))
-		if c.EnergyJ != nil {
-			say("the command used %s in %s", h.Figure("energy_j", rounded(*c.EnergyJ), "J"), took)
-		} else {
-			say("the command took %s", took)
+		if say("the command used ", "energy_j", c.EnergyJ, "J", " in "+took); c.EnergyJ == nil {
+			did = append(did, "the command took "+took)
 		}
 	}
-	if v.BusyPercent != nil {
-		steal := ""
-		if v.StealPercent != nil && *v.StealPercent >= 0.05 {
-			steal = ", steal " + h.Figure("cpu_steal_percent", rounded(*v.StealPercent), "%")
+	cpus := h.Count("cpus", len(s.CPUs), "CPU")
+	if say(cpus+" busy ", "cpu_busy_percent", v.BusyPercent, "%", ""); v.BusyPercent == nil {
+		did = append(did, cpus)
+	}
+	if value(v.StealPercent) >= 0.05 {
+		say("steal ", "cpu_steal_percent", v.StealPercent, "%", "")
+	}
+	if hz := cmp.Or(v.BusyFrequencyHz, v.FrequencyHz); hz != nil {
+		say("", "frequency_mhz", new(*hz/1e6), "MHz", "")
+	}
+	say("", "power_w", v.PowerW, "W", "")
+	say("", "temperature_c", v.TemperatureC, "°C", "")
+	switch n, total := v.Throttled, v.ThrottledSinceBoot; {
+	case n != nil && *n == 0:
+		did = append(did, "not throttled by heat")
+	case n != nil:
+		say("throttled by heat ", "throttled", n, "", times(*n))
+	case total != nil:
+		say("throttled by heat ", "throttled_since_boot", total, "", times(*total)+" since boot")
+	}
+	for _, p := range s.Packages {
+		if p.PowerW != nil && p.PowerLimitW != nil && *p.PowerW >= atLimit**p.PowerLimitW {
+			did = append(did, fmt.Sprintf("package %d is at its power limit (%s W, limit %s W)", p.Package, unit.Digits(rounded(*p.PowerW)), unit.Digits(*p.PowerLimitW)))
 		}
-		say("%s busy %s%s", h.Count("cpus", len(s.CPUs), "CPU"), h.Figure("cpu_busy_percent", rounded(*v.BusyPercent), "%"), steal)
-	} else {
-		say("%s", h.Count("cpus", len(s.CPUs), "CPU"))
 	}
-	if v.FrequencyHz != nil {
-		say("%s", h.Figure("frequency_mhz", rounded(*v.FrequencyHz/1e6), "MHz"))
-	}
-	if v.PowerW != nil {
-		say("%s", h.Figure("power_w", rounded(*v.PowerW), "W"))
-	}
-	if v.TemperatureC != nil {
-		say("%s", h.Figure("temperature_c", rounded(*v.TemperatureC), "°C"))
-	}
-	did = append(did, throttlingWords(&h, s)...)
 	h.Line("%s", strings.Join(did, ", "))
 	h.Line("%s", strings.Join(settingsWords(&r.Settings), ", "))
 	return h
@@ -60,42 +69,23 @@ func rounded(v float64) float64 {
 	return math.Round(10*v) / 10
 }
 
-// throttlingWords names the causes that lowered the frequency.
-func throttlingWords(h *ui.Headline, s *Sample) (out []string) {
-	switch n := s.Machine.Throttled; {
-	case n != nil && *n > 0:
-		out = append(out, "throttled by heat "+times(h.Figure("throttled", *n, "")))
-	case n != nil:
-		out = append(out, "not throttled by heat")
-	case s.Machine.ThrottledSinceBoot != nil:
-		out = append(out, "throttled by heat "+times(h.Figure("throttled_since_boot", *s.Machine.ThrottledSinceBoot, ""))+" since boot")
+func times(n float64) string {
+	if n == 1 {
+		return " time"
 	}
-	for _, p := range s.Packages {
-		if p.PowerW != nil && p.PowerLimitW != nil && *p.PowerW >= atLimit**p.PowerLimitW {
-			out = append(out, fmt.Sprintf("package %d is at its power limit (%s W, limit %s W)", p.Package, unit.Digits(rounded(*p.PowerW)), unit.Digits(*p.PowerLimitW)))
-		}
-	}
-	return out
-}
-
-func times(n string) string {
-	if n == "1" {
-		return "once"
-	}
-	return n + " times"
+	return " times"
 }
 
 // settingsWords returns the settings as short phrases.
 func settingsWords(s *Settings) (out []string) {
-	words := func(label string, f fact.Fact[[]string], none string) {
-		v, ok := f.Get()
-		switch {
+	words := func(label string, f fact.Fact[[]string], absent string) {
+		switch v, ok := f.Get(); {
 		case ok:
 			out = append(out, label+" "+strings.Join(v, " and "))
 		case f.Unknown() != "":
 			out = append(out, label+" unknown")
-		case none != "":
-			out = append(out, none)
+		case absent != "":
+			out = append(out, absent)
 		}
 	}
 	words("governor", s.Governors, "no governor (no cpufreq)")
@@ -124,23 +114,22 @@ func settingsWords(s *Settings) (out []string) {
 // powercap", or returns "". Values with the same reason stand together. Without reasons it only
 // names the values.
 func missingLine(all []Missing, withReasons bool) string {
-	if len(all) > 1 && !withReasons {
-		var names []string
-		for _, m := range all {
-			names = append(names, m.What)
+	var names, reasons []string
+	values := map[string]string{}
+	for _, m := range all {
+		names = append(names, m.What)
+		if values[m.Why] == "" {
+			reasons = append(reasons, m.Why)
+			values[m.Why] = "no " + m.What
+		} else {
+			values[m.Why] += ", no " + m.What
 		}
+	}
+	if len(all) > 1 && !withReasons {
 		return text.Printable("not reported here: " + strings.Join(names, ", ") + " (--wide: why)")
 	}
-	var reasons []string
-	values := map[string][]string{}
-	for _, m := range all {
-		if values[m.Why] == nil {
-			reasons = append(reasons, m.Why)
-		}
-		values[m.Why] = append(values[m.Why], m.What)
-	}
 	for i, why := range reasons {
-		reasons[i] = "no " + strings.Join(values[why], ", no ") + ": " + why
+		reasons[i] = values[why] + ": " + why
 	}
 	return text.Printable(strings.Join(reasons, "; "))
 }

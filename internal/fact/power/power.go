@@ -89,11 +89,13 @@ type Values struct {
 	// BusyPercent excludes the time that the hypervisor used for others (steal).
 	BusyPercent  *float64 `json:"busy_percent"`
 	StealPercent *float64 `json:"steal_percent"`
-	// FrequencyHz is the frequency at the end of the interval.
-	FrequencyHz *float64 `json:"frequency_hz"`
+	// BusyFrequencyHz is the mean frequency in the time in which the CPU was not idle (perf: msr).
+	// FrequencyHz is the frequency at the end of the interval (cpufreq).
+	BusyFrequencyHz *float64 `json:"busy_frequency_hz"`
+	FrequencyHz     *float64 `json:"frequency_hz"`
 	// RequestedPercent is the time in each idle state that the kernel requested (cpuidle).
-	// EnteredPercent is the time in each state that the processor really entered (cstate_core; for
-	// a package cstate_pkg).
+	// EnteredPercent is the time in each state that the processor really entered (perf: cstate_core;
+	// for a package cstate_pkg), and in C0, in which it works (perf: msr).
 	RequestedPercent map[string]float64 `json:"idle_requested_percent,omitempty"`
 	EnteredPercent   map[string]float64 `json:"idle_entered_percent,omitempty"`
 	InterruptsPerS   *float64           `json:"interrupts_per_s"`
@@ -112,45 +114,39 @@ type Values struct {
 	PowerW             *float64 `json:"power_w"`
 }
 
-// pollEnergy is the interval between readings of the energy counters. On a busy server they wrap
-// around after some minutes.
-const pollEnergy = 30 * time.Second
-
 // Monitor reads the counters of a machine.
 type Monitor struct {
-	host      *host.Host
-	cpus      []topology
-	energy    *Energy
-	residency *residency
-	last      *reading
-	settings  Settings
+	host     *host.Host
+	cpus     []topology
+	energy   *Energy
+	hardware *hardware
+	last     *reading
+	settings Settings
 }
 
 // Open reads the settings of a machine, and the counters for the first time.
 func Open(h *host.Host) *Monitor {
-	m := &Monitor{host: h, cpus: readTopology(h), energy: OpenEnergy(h), residency: openResidency(h), settings: readSettings(h)}
+	return open(h, func(e host.PMUEvent, cpu int) (counter, error) { return h.OpenPMU(e, cpu) })
+}
+
+func open(h *host.Host, count openCounter) *Monitor {
+	m := &Monitor{host: h, cpus: readTopology(h), energy: OpenEnergy(h), settings: readSettings(h)}
+	m.hardware = openHardware(h, m.cpus, count)
 	m.last = m.read()
 	return m
 }
 
 // Close ends the counting.
-func (m *Monitor) Close() { m.residency.close() }
+func (m *Monitor) Close() { m.hardware.close() }
 
 // Wait waits for an interval, or until ctx ends.
 func (m *Monitor) Wait(ctx context.Context, interval time.Duration) error {
-	end := time.NewTimer(interval)
-	defer end.Stop()
-	poll := time.NewTicker(pollEnergy)
-	defer poll.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-end.C:
-			return nil
-		case <-poll.C:
-			m.energy.Poll()
-		}
+	defer m.energy.start()()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(interval):
+		return nil
 	}
 }
 

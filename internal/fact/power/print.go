@@ -15,45 +15,11 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// column is a kind of value: a column of the table, and a metric.
-type column struct {
-	head   string
-	metric string // name and unit of the metric, fettle_power_...
-	help   string
-	get    func(*Values) *float64
-	scale  float64 // of the metric, in the table
-	places int     // decimals in the table
-	wide   bool    // only with --wide
-	// notable columns are omitted without --wide if all values are 0.
-	notable  bool
-	optional bool // omitted on a narrow terminal
-}
+// rowsShown is the number of CPUs shown without --all.
+const rowsShown = 16
 
-// columns lists all columns except those of the idle states, which are inserted after the
-// frequency.
-var columns = []column{
-	{"busy %", "busy_ratio", "Time in which the CPU worked, without what the hypervisor took.", func(v *Values) *float64 { return scaled(v.BusyPercent, 0.01) }, 100, 1, false, false, false},
-	{"steal %", "steal_ratio", "Time that the hypervisor took.", func(v *Values) *float64 { return scaled(v.StealPercent, 0.01) }, 100, 1, false, true, false},
-	{"MHz", "frequency_hertz", "CPU frequency.", func(v *Values) *float64 { return v.FrequencyHz }, 1e-6, 0, false, false, false},
-	{"irq/s", "interrupts_per_second", "Interrupts.", func(v *Values) *float64 { return v.InterruptsPerS }, 1, 0, false, false, true},
-	{"wake/s", "wakeups_per_second", "Ends of idle states.", func(v *Values) *float64 { return v.WakeupsPerS }, 1, 0, false, false, true},
-	{"timer/s", "timer_interrupts_per_second", "Interrupts of local timers.", func(v *Values) *float64 { return v.TimersPerS }, 1, 0, true, false, false},
-	{"resched/s", "reschedule_interrupts_per_second", "Wake-ups by other CPUs.", func(v *Values) *float64 { return v.ReschedulesPerS }, 1, 0, true, false, false},
-	{"softirq/s", "softirqs_per_second", "Software interrupts.", func(v *Values) *float64 { return v.SoftIRQsPerS }, 1, 0, true, false, false},
-	{"heat", "throttled", "Times at which heat lowered the frequency.", func(v *Values) *float64 { return v.Throttled }, 1, 0, false, true, false},
-	{"°C", "temperature_celsius", "Highest temperature.", func(v *Values) *float64 { return v.TemperatureC }, 1, 0, false, false, false},
-	{"W", "power_watts", "Power of packages and memory.", func(v *Values) *float64 { return v.PowerW }, 1, 1, false, false, false},
-}
-
-// afterFrequency is the number of columns before the columns of the idle states.
-const afterFrequency = 3
-
-func scaled(v *float64, by float64) *float64 {
-	if v == nil {
-		return nil
-	}
-	return new(*v * by)
-}
+// requestedShown and enteredShown are the numbers of idle states with a column without --wide.
+const requestedShown, enteredShown = 3, 2
 
 // row is a line of the table.
 type row struct {
@@ -61,125 +27,148 @@ type row struct {
 	*Values
 }
 
-// rowsShown is the number of CPUs shown without --all.
-const rowsShown = 16
-
 // rows returns the lines of a sample: the machine, its packages if there are several, and CPUs in
 // ascending order. If there are more than most CPUs, it returns the busiest ones.
-func rows(s *Sample, most int) (out []row, left int) {
+func rows(s *Sample, most int) (out []row) {
 	out = append(out, row{"all", "", "", &s.Machine})
-	if len(s.Packages) > 1 {
-		for i := range s.Packages {
+	for i := range s.Packages {
+		if len(s.Packages) > 1 {
 			out = append(out, row{strconv.Itoa(s.Packages[i].Package), "all", "", &s.Packages[i].Values})
 		}
 	}
-	number := func(n int) string {
+	id := func(n int) string {
 		if n < 0 {
 			return "?"
 		}
 		return strconv.Itoa(n)
 	}
-	cpus := make([]*CPU, len(s.CPUs))
-	for i := range s.CPUs {
-		cpus[i] = &s.CPUs[i]
-	}
+	cpus := s.CPUs
 	if len(cpus) > most {
-		slices.SortStableFunc(cpus, func(a, b *CPU) int {
-			return cmp.Compare(value(b.BusyPercent), value(a.BusyPercent))
-		})
-		left = len(cpus) - most
+		cpus = slices.Clone(cpus)
+		slices.SortStableFunc(cpus, func(a, b CPU) int { return cmp.Compare(value(b.BusyPercent), value(a.BusyPercent)) })
 		cpus = cpus[:most]
 	}
-	for _, c := range cpus {
-		out = append(out, row{number(c.Package), number(c.Core), strconv.Itoa(c.CPU), &c.Values})
-	}
-	return out, left
-}
-
-func value(v *float64) float64 {
-	if v == nil {
-		return 0
-	}
-	return *v
-}
-
-// statesShown is the number of idle states with a column of their own without --wide.
-const statesShown = 3
-
-// stateColumns returns the columns of the idle states: the entered ones if they are known, else the
-// requested ones. Those with most time are shown, the others only with --wide.
-func stateColumns(r *Report) (out []column) {
-	s := r.Last()
-	hardware := map[string]float64{} // the longest time of a package
-	for _, p := range s.Packages {
-		for name, percent := range p.EnteredPercent {
-			hardware[name] = max(hardware[name], percent)
-		}
-	}
-	if len(hardware) > 0 {
-		out = shownStates(slices.Sorted(maps.Keys(hardware)), hardware, "hw ", func(v *Values) map[string]float64 { return v.EnteredPercent })
-	}
-	requested := shownStates(r.Settings.IdleStates, s.Machine.RequestedPercent, "", func(v *Values) map[string]float64 { return v.RequestedPercent })
-	for i := range requested {
-		requested[i].wide = requested[i].wide || len(hardware) > 0
-	}
-	return append(out, requested...)
-}
-
-// shownStates returns a column for each state with a known share. Without --wide, only the states
-// with most time are shown.
-func shownStates(names []string, share map[string]float64, prefix string, of func(*Values) map[string]float64) (out []column) {
-	most := slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(share[b], share[a]) })
-	for _, name := range names {
-		if _, known := share[name]; !known {
-			continue
-		}
-		wide := share[name] < 0.05 || slices.Index(most, name) >= statesShown
-		out = append(out, column{head: prefix + name + " %", scale: 1, places: 1, wide: wide, get: func(v *Values) *float64 {
-			if percent, ok := of(v)[name]; ok {
-				return &percent
-			}
-			return nil
-		}})
+	for i := range cpus {
+		c := &cpus[i]
+		out = append(out, row{id(c.Package), id(c.Core), strconv.Itoa(c.CPU), &c.Values})
 	}
 	return out
 }
 
-// grid returns the table of a report's last sample, with at most most CPUs, and the number of CPUs
-// left out.
-func grid(r *Report, most int) (g ui.Grid, left int) {
-	lines, left := rows(r.Last(), most)
-	g.Columns = []ui.Column{{Head: "pkg", Right: true}, {Head: "core", Right: true}, {Head: "CPU", Right: true}}
-	g.Rows = make([][]string, len(lines))
-	for i, l := range lines {
-		g.Rows[i] = []string{l.pkg, l.core, l.cpu}
+// column is a column of the table.
+type column struct {
+	head string
+	quantity
+	state string
+	show  visibility
+}
+
+// value returns the value of a column, or nil if it is unknown.
+func (c *column) value(v *Values) *float64 {
+	def := &quantities[c.quantity]
+	if def.states == nil {
+		return *def.at(v)
 	}
-	all := slices.Concat(columns[:afterFrequency], stateColumns(r), columns[afterFrequency:])
-	for _, c := range all {
+	if percent, ok := (*def.states(v))[c.state]; ok {
+		return &percent
+	}
+	return nil
+}
+
+// columns returns the columns of a report's last sample. An idle state has one if it is among those
+// with most time; the others, and the requested states if the entered ones are known, are wide. The
+// busy time stands for C0, and the busy frequency for the one at the end of the interval.
+func columns(r *Report) (out []column) {
+	s := r.Last()
+	longest := map[string]float64{} // of the packages, by entered state
+	for _, p := range s.Packages {
+		for name, percent := range p.EnteredPercent {
+			longest[name] = max(longest[name], percent)
+		}
+	}
+	ofRequested := requestedShown
+	if _, works := longest[notIdle]; len(longest) > 1 || len(longest) == 1 && !works {
+		ofRequested = 0
+	}
+	for q := range quantities {
+		def := &quantities[q]
+		switch {
+		case def.head == "" && def.states == nil:
+		case quantity(q) == entered:
+			out = append(out, stateColumns(entered, slices.Sorted(maps.Keys(longest)), longest, enteredShown)...)
+		case quantity(q) == requested:
+			out = append(out, stateColumns(requested, r.Settings.IdleStates, s.Machine.RequestedPercent, ofRequested)...)
+		case quantity(q) == frequency && s.Machine.BusyFrequencyHz != nil:
+			out = append(out, column{def.head, frequency, "", wide})
+		default:
+			out = append(out, column{def.head, quantity(q), "", def.show})
+		}
+	}
+	return out
+}
+
+// stateColumns returns a column for each state with a known share. Without --wide, shown states with
+// most time are shown.
+func stateColumns(q quantity, names []string, share map[string]float64, shown int) (out []column) {
+	most := slices.SortedStableFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(share[b], share[a]) })
+	most = slices.DeleteFunc(most, func(name string) bool { return name == notIdle })
+	for _, name := range names {
+		c := column{name + " %", q, name, always}
+		if q == entered && !strings.HasPrefix(name, ofPackage) {
+			c.head = "hw " + c.head
+		}
+		if at := slices.Index(most, name); share[name] < 0.05 || at < 0 || at >= shown {
+			c.show = wide
+		}
+		if _, known := share[name]; known {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// grid returns the table of a report's last sample, with at most most CPUs. Columns without a value
+// are omitted.
+func grid(r *Report, most int) (g ui.Grid) {
+	lines := rows(r.Last(), most)
+	g.Columns = []ui.Column{{Head: "pkg", Right: true}, {Head: "core", Right: true}, {Head: "CPU", Right: true}}
+	for _, l := range lines {
+		g.Rows = append(g.Rows, []string{l.pkg, l.core, l.cpu})
+	}
+	for _, c := range columns(r) {
+		def := &quantities[c.quantity]
 		known, some := false, false
 		cells := make([]string, len(lines))
 		for i, l := range lines {
-			v := c.get(l.Values)
-			if v == nil {
-				cells[i] = ""
-				continue
+			if v := c.value(l.Values); v != nil {
+				cells[i] = unit.Decimals(*v*def.scale, def.places)
+				known, some = true, some || cells[i] != "0"
 			}
-			cells[i] = unit.Decimals(*v*c.scale, c.places)
-			known, some = true, some || cells[i] != "0"
 		}
 		if !known {
 			continue
 		}
-		g.Columns = append(g.Columns, ui.Column{Head: c.head, Right: true, Optional: c.optional, Wide: c.wide || c.notable && !some})
+		g.Columns = append(g.Columns, ui.Column{Head: c.head, Right: true, Optional: c.show == optional, Wide: c.show == wide || c.show == notable && !some})
 		for i := range lines {
 			g.Rows[i] = append(g.Rows[i], cells[i])
 		}
 	}
-	return g, left
+	return g
 }
 
-// Print prints a report: the headline, the table of the last sample, and the missing values. With
-// all, it prints every CPU.
+// printSample prints the table of a report's last sample, with at most most CPUs. option is the one
+// that shows the others.
+func printSample(s *ui.Screen, r *Report, most int, option string) {
+	if g := grid(r, most); len(g.Columns) > 3 { // otherwise nothing is known of any CPU
+		g.Write(s)
+		if left := len(r.Last().CPUs) - most; left > 0 {
+			ui.PrintLine(s, "%s less busy not shown%s", text.Count(left, "CPU"), option)
+		}
+	}
+}
+
+// Print prints a report: the headline, a table for each sample, and the missing values. With all,
+// it prints every CPU.
 func Print(s *ui.Screen, r *Report, all bool) {
 	ui.PrintHeadline(s, &r.Headline)
 	most := rowsShown
@@ -189,18 +178,11 @@ func Print(s *ui.Screen, r *Report, all bool) {
 	for i := range r.Samples {
 		part := *r
 		part.Samples = r.Samples[i : i+1]
-		g, left := grid(&part, most)
-		if len(g.Columns) == 3 {
-			continue // nothing is known of any CPU
-		}
 		fmt.Fprintln(s.Out)
 		if len(r.Samples) > 1 {
 			ui.PrintLine(s, "%s:", part.Last().Time.Format(time.TimeOnly+"Z"))
 		}
-		g.Write(s)
-		if left > 0 {
-			ui.PrintLine(s, "%s less busy not shown (--all)", text.Count(left, "CPU"))
-		}
+		printSample(s, &part, most, " (--all)")
 	}
 	if line := missingLine(r.Missing, s.Wide); line != "" {
 		fmt.Fprintln(s.Out)
@@ -210,43 +192,27 @@ func Print(s *ui.Screen, r *Report, all bool) {
 
 // LiveScreen renders a report in width columns and height lines.
 func LiveScreen(r *Report, watched time.Duration, width, height int) string {
-	var b bytes.Buffer
-	say := func(line string) {
-		if runes := []rune(line); width > 0 && len(runes) > width {
-			line = string(runes[:width-1]) + "…"
+	render := func(print func(*ui.Screen)) []string {
+		var b bytes.Buffer
+		print(&ui.Screen{Out: &b, Format: ui.Table, Width: width})
+		return slices.Collect(strings.Lines(b.String()))
+	}
+	above := render(func(s *ui.Screen) {
+		ui.PrintLine(s, "watching for %s, every %s; stop with Ctrl-C", unit.FormatSeconds(watched.Round(time.Second).Seconds()), unit.FormatSeconds(r.Last().IntervalS))
+		ui.PrintHeadline(s, &r.Headline)
+		fmt.Fprintln(s.Out)
+	})
+	below := render(func(s *ui.Screen) {
+		if line := missingLine(r.Missing, false); line != "" {
+			ui.PrintLine(s, "%s", line)
 		}
-		fmt.Fprintln(&b, ui.Printable(line))
+	})
+	room := height - len(above) - len(below)
+	cpus, aggregates := len(r.Last().CPUs), len(rows(r.Last(), 0))
+	if heads := 1; cpus > room-heads-aggregates {
+		cpus = max(0, room-heads-aggregates-1) // and the number of the others
 	}
-	say(fmt.Sprintf("watching for %s, every %s; stop with Ctrl-C", unit.FormatSeconds(watched.Round(time.Second).Seconds()), unit.FormatSeconds(r.Last().IntervalS)))
-	for _, l := range r.Headline.Lines {
-		say(l)
-	}
-	missing := missingLine(r.Missing, false)
-	room := height - strings.Count(b.String(), "\n") - 2 // an empty line and the heads
-	if missing != "" {
-		room--
-	}
-	above := 1 // the machine and its packages
-	if n := len(r.Last().Packages); n > 1 {
-		above += n
-	}
-	if room < above+len(r.Last().CPUs) {
-		room-- // for the number of the others
-	}
-	most := max(0, room-above)
-	g, left := grid(r, most)
-	if len(g.Rows) > max(0, room) {
-		g.Rows = g.Rows[:max(0, room)]
-	}
-	if room > 0 {
-		fmt.Fprintln(&b)
-		g.Write(&ui.Screen{Out: &b, Format: ui.Table, Width: width})
-	}
-	if left > 0 && room >= 0 {
-		say(text.Count(left, "CPU") + " less busy not shown")
-	}
-	if missing != "" {
-		say(missing)
-	}
-	return b.String()
+	table := render(func(s *ui.Screen) { printSample(s, r, cpus, "") })
+	lines := slices.Concat(above, table[:max(0, min(room, len(table)))], below)
+	return strings.Join(lines[:min(height, len(lines))], "")
 }

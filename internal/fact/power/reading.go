@@ -16,20 +16,13 @@ const cpuDir = "/sys/devices/system/cpu/"
 // topology is the place of an online CPU. pkg and core are -1 if unknown.
 type topology struct{ cpu, pkg, core int }
 
-func topologyOf(cpus []topology, cpu int) *topology {
-	if i := slices.IndexFunc(cpus, func(t topology) bool { return t.cpu == cpu }); i >= 0 {
-		return &cpus[i]
-	}
-	return nil
-}
-
 // readTopology returns the online CPUs.
 func readTopology(h *host.Host) (out []topology) {
 	online, err := unit.ParseCPUList(strings.TrimSpace(h.File(cpuDir + "online").Text))
 	if err != nil {
 		return nil
 	}
-	number := func(p string) int {
+	id := func(p string) int {
 		n, err := strconv.Atoi(strings.TrimSpace(h.File(p).Text))
 		if err != nil {
 			return -1
@@ -38,78 +31,63 @@ func readTopology(h *host.Host) (out []topology) {
 	}
 	for _, cpu := range online.Numbers() {
 		dir := cpuDir + "cpu" + strconv.Itoa(cpu) + "/topology/"
-		out = append(out, topology{cpu, number(dir + "physical_package_id"), number(dir + "core_id")})
+		out = append(out, topology{cpu, id(dir + "physical_package_id"), id(dir + "core_id")})
 	}
 	return out
 }
 
-// reading holds the counters of a machine at one time. For values that could not be read, why holds
-// the reason by name.
+func packagesOf(cpus []topology) (out []int) {
+	for _, t := range cpus {
+		if t.pkg >= 0 {
+			out = append(out, t.pkg)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// reading holds the counters of a machine at one time.
 type reading struct {
-	at                  time.Time
-	times               map[string]activity.CPUTime
-	interrupts, softirq map[int]events
-	idle                map[int][]idleState
-	hz                  map[int]float64
-	celsius             temperatures
-	throttled           map[int]throttles
-	joules, entered     []float64
-	why                 map[string]string
+	at       time.Time
+	cpus     map[int]*counters
+	celsius  map[int]float64 // of a package; -1: of an unknown one
+	joules   []float64       // of Energy.zones
+	hardware []float64       // of hardware.counters
+	why      map[quantity]string
 }
 
-// events are the numbers of interrupts of a CPU.
-type events struct{ all, timers, reschedules float64 }
-
-// idleState has the counters of an idle state of a CPU.
-type idleState struct {
-	name        string
-	entries, us float64
+// counters are those of a CPU. Unknown ones are missing.
+type counters struct {
+	values map[quantity]float64
+	totalS float64            // time in all states of /proc/stat
+	idleUS map[string]float64 // requested time by idle state
+	// packageThrottles is package_throttle_count, which all CPUs of a package share.
+	packageThrottles float64
 }
 
-// throttles counts how often heat lowered the frequency.
-type throttles struct{ core, pkg float64 }
-
-// Names of values without a source.
-const (
-	busy        = "busy time"
-	frequency   = "frequency"
-	requested   = "requested idle states"
-	entered     = "entered idle states"
-	interrupts  = "interrupts"
-	softirqs    = "softirqs"
-	throttling  = "throttling"
-	temperature = "temperature"
-	power       = "power"
-	rates       = "rates"
-)
+func (r *reading) cpu(n int) *counters {
+	if r.cpus[n] == nil {
+		r.cpus[n] = &counters{values: map[quantity]float64{}}
+	}
+	return r.cpus[n]
+}
 
 // read reads all counters.
 func (m *Monitor) read() *reading {
 	h := m.host
-	r := &reading{why: map[string]string{}, idle: map[int][]idleState{}, hz: map[int]float64{}, throttled: map[int]throttles{}}
-	m.energy.Poll()
-	r.at, r.joules, r.entered = h.Clock.Now(), m.energy.byZone(), m.residency.read()
-	stat := h.File("/proc/stat")
-	var err error
-	if r.times, err = activity.ParseCPUTimes(stat.Text); err != nil {
-		r.why[busy] = without(stat, "no /proc/stat")
-	}
-	r.interrupts = r.events(h.File("/proc/interrupts"), interrupts)
-	r.softirq = r.events(h.File("/proc/softirqs"), softirqs)
-	own := frequencyOf(h)
+	r := &reading{cpus: map[int]*counters{}, why: map[quantity]string{}}
+	r.joules, _ = m.energy.poll()
+	r.at, r.hardware = h.Clock.Now(), m.hardware.read()
+	r.readTimes(h.File("/proc/stat"), m.cpus)
+	r.readEvents(h.File("/proc/interrupts"), interrupts, map[string]quantity{"LOC": timers, "RES": reschedules})
+	r.readEvents(h.File("/proc/softirqs"), softirqs, nil)
+	r.readFrequencies(h, m.cpus)
 	for _, t := range m.cpus {
 		dir := cpuDir + "cpu" + strconv.Itoa(t.cpu) + "/"
-		r.readIdle(h, t.cpu, dir+"cpuidle/")
-		if hz, why := own(t.cpu, dir+"cpufreq/"); why == "" {
-			r.hz[t.cpu] = hz
-		} else {
-			r.why[frequency] = why
-		}
-		r.readThrottles(h, t.cpu, dir+"thermal_throttle/")
+		r.readIdle(h, r.cpu(t.cpu), dir+"cpuidle/")
+		r.readThrottles(h, r.cpu(t.cpu), dir+"thermal_throttle/")
 	}
-	if r.celsius, err = readTemperatures(h, m.cpus); err != nil {
-		r.why[temperature] = err.Error()
-	}
+	r.readTemperatures(h, m.cpus)
 	return r
 }
 
@@ -124,70 +102,110 @@ func without(f host.File, absent string) string {
 	return f.Path + " is not in the format that the kernel writes"
 }
 
-func (r *reading) events(f host.File, what string) map[int]events {
+// number reads a file with a number. why is the reason if it has none.
+func number(h *host.Host, path, absent string) (v float64, why string) {
+	f := h.File(path)
+	v, err := strconv.ParseFloat(strings.TrimSpace(f.Text), 64)
+	if err != nil {
+		return 0, without(f, absent)
+	}
+	return v, ""
+}
+
+func (r *reading) readTimes(stat host.File, cpus []topology) {
+	times, err := activity.ParseCPUTimes(stat.Text)
+	if err != nil {
+		r.why[busy] = without(stat, "no /proc/stat")
+		r.why[steal] = r.why[busy]
+	}
+	for _, t := range cpus {
+		if v, ok := times["cpu"+strconv.Itoa(t.cpu)]; ok {
+			c := r.cpu(t.cpu)
+			c.values[busy], c.values[steal], c.totalS = v.BusyS, v.StealS, v.TotalS()
+		}
+	}
+}
+
+// readEvents reads /proc/interrupts or /proc/softirqs. Lines named in own are also counted alone.
+func (r *reading) readEvents(f host.File, all quantity, own map[string]quantity) {
 	cpus, lines, err := activity.ParseInterrupts(f.Text)
 	if err != nil {
-		r.why[what] = without(f, "no "+f.Path)
-		return nil
+		r.why[all] = without(f, "no "+f.Path)
 	}
-	out := map[int]events{}
+	for name, q := range own {
+		r.why[q] = r.why[all]
+		if err == nil && !slices.ContainsFunc(lines, func(l activity.Interrupt) bool { return l.Name == name }) {
+			r.why[q] = "no line " + name + " in " + f.Path
+		}
+	}
 	for i, cpu := range cpus {
-		var e events
+		c := r.cpu(cpu)
 		for _, l := range lines {
-			e.all += l.Counts[i]
-			switch l.Name {
-			case "LOC":
-				e.timers = l.Counts[i]
-			case "RES":
-				e.reschedules = l.Counts[i]
+			c.values[all] += l.Counts[i]
+			if q, ok := own[l.Name]; ok {
+				c.values[q] = l.Counts[i]
 			}
 		}
-		out[cpu] = e
 	}
-	return out
 }
 
 // readIdle reads the idle states of a CPU (Documentation/admin-guide/pm/cpuidle.rst).
-func (r *reading) readIdle(h *host.Host, cpu int, dir string) {
+func (r *reading) readIdle(h *host.Host, c *counters, dir string) {
 	for i := 0; ; i++ {
 		state := dir + "state" + strconv.Itoa(i) + "/"
 		name := h.File(state + "name")
 		if name.Unknown != "" || !name.Exists {
 			if i == 0 {
 				r.why[requested] = without(name, "no cpuidle")
+				r.why[wakeups] = r.why[requested]
 			}
 			return
 		}
-		usage, us := h.File(state+"usage"), h.File(state+"time")
-		entries, bad := strconv.ParseFloat(strings.TrimSpace(usage.Text), 64)
-		spent, bad2 := strconv.ParseFloat(strings.TrimSpace(us.Text), 64)
-		if bad != nil || bad2 != nil {
-			r.why[requested] = without(usage, usage.Path+" is missing")
-			delete(r.idle, cpu)
-			return
+		usage, noUsage := number(h, state+"usage", state+"usage is missing")
+		us, noTime := number(h, state+"time", state+"time is missing")
+		if noUsage == "" {
+			c.values[wakeups] += usage
 		}
-		r.idle[cpu] = append(r.idle[cpu], idleState{strings.TrimSpace(name.Text), entries, spent})
+		if noTime == "" {
+			if c.idleUS == nil {
+				c.idleUS = map[string]float64{}
+			}
+			c.idleUS[strings.TrimSpace(name.Text)] += us
+		}
+		if noUsage+noTime != "" {
+			r.why[wakeups], r.why[requested] = noUsage, noTime
+		}
 	}
 }
 
-func (r *reading) readThrottles(h *host.Host, cpu int, dir string) {
-	core, pkg := h.File(dir+"core_throttle_count"), h.File(dir+"package_throttle_count")
-	if !core.Exists {
-		r.why[throttling] = without(core, "no thermal_throttle")
+func (r *reading) readThrottles(h *host.Host, c *counters, dir string) {
+	n, why := number(h, dir+"core_throttle_count", "no thermal_throttle")
+	if why != "" {
+		r.why[throttles] = why
 		return
 	}
-	count := func(f host.File) float64 {
-		n, _ := strconv.ParseFloat(strings.TrimSpace(f.Text), 64)
-		return n
-	}
-	r.throttled[cpu] = throttles{count(core), count(pkg)}
+	c.values[throttles], c.values[throttlesSinceBoot] = n, n
+	c.packageThrottles, _ = number(h, dir+"package_throttle_count", "")
 }
 
-// frequencyOf returns a function that returns the frequency of a CPU, from cpufreq
-// (Documentation/admin-guide/pm/cpufreq.rst) or /proc/cpuinfo, or why it is unknown. Without the
-// CPU flag aperfmperf, the frequency in /proc/cpuinfo is nominal.
-func frequencyOf(h *host.Host) func(cpu int, dir string) (hz float64, why string) {
-	measured := map[int]float64{}
+// readFrequencies reads cpufreq (Documentation/admin-guide/pm/cpufreq.rst), or on CPUs without it
+// /proc/cpuinfo. Without the CPU flag aperfmperf, the frequency there is nominal.
+func (r *reading) readFrequencies(h *host.Host, cpus []topology) {
+	for _, t := range cpus {
+		dir := cpuDir + "cpu" + strconv.Itoa(t.cpu) + "/cpufreq/"
+		khz, why := number(h, dir+"scaling_cur_freq", "no cpufreq")
+		if khz <= 0 {
+			khz, _ = number(h, dir+"cpuinfo_cur_freq", "")
+		}
+		if khz > 0 {
+			r.cpu(t.cpu).values[frequency] = khz * 1e3
+		} else {
+			r.why[frequency] = why
+		}
+	}
+	if r.why[frequency] == "" || !h.Live {
+		return
+	}
 	for block := range strings.SplitSeq(h.File("/proc/cpuinfo").Text, "\n\n") {
 		info := map[string]string{}
 		for line := range strings.Lines(block) {
@@ -198,18 +216,8 @@ func frequencyOf(h *host.Host) func(cpu int, dir string) (hz float64, why string
 		cpu, err := strconv.Atoi(info["processor"])
 		mhz, err2 := strconv.ParseFloat(info["cpu MHz"], 64)
 		if err == nil && err2 == nil && slices.Contains(strings.Fields(info["flags"]), "aperfmperf") {
-			measured[cpu] = mhz * 1e6
+			r.cpu(cpu).values[frequency] = mhz * 1e6
+			delete(r.why, frequency)
 		}
-	}
-	return func(cpu int, dir string) (float64, string) {
-		for _, name := range []string{"scaling_cur_freq", "cpuinfo_cur_freq"} {
-			if khz, err := strconv.ParseFloat(strings.TrimSpace(h.File(dir+name).Text), 64); err == nil && khz > 0 {
-				return khz * 1e3, ""
-			}
-		}
-		if hz := measured[cpu]; hz > 0 && h.Live {
-			return hz, ""
-		}
-		return 0, without(h.File(dir+"scaling_cur_freq"), "no cpufreq")
 	}
 }

@@ -1,7 +1,6 @@
 package power
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -12,104 +11,85 @@ import (
 
 const hwmonDir = "/sys/class/hwmon"
 
-// temperatures are those of the processors, in degrees Celsius.
-type temperatures struct {
-	packages map[int]float64
-	cores    map[[2]int]float64 // by package and core
-	other    []float64          // of an unknown package
-}
-
 // cpuSensors are the drivers of sensors in processors (Documentation/hwmon).
 var cpuSensors = []string{"coretemp", "k10temp", "k8temp", "zenpower", "cpu_thermal", "scpi_sensors"}
 
-// readTemperatures reads the sensors of the processors. Sensors that belong to no known package
-// are in other.
-func readTemperatures(h *host.Host, cpus []topology) (t temperatures, err error) {
-	t = temperatures{packages: map[int]float64{}, cores: map[[2]int]float64{}}
+// unknownPackage is the key of sensors that belong to no known package.
+const unknownPackage = -1
+
+// readTemperatures reads the sensors of the processors.
+func (r *reading) readTemperatures(h *host.Host, cpus []topology) {
+	r.celsius = map[int]float64{}
 	list, err := h.Files.ReadDir(hwmonDir)
 	if err != nil {
-		if why := host.Why(hwmonDir, err); why != "" {
-			return t, errors.New(why)
+		if r.why[temperature] = host.Why(hwmonDir, err); r.why[temperature] == "" {
+			r.why[temperature] = "no hwmon"
 		}
-		return t, errors.New("no hwmon")
-	}
-	var devices []sensor
-	for _, d := range list {
-		dir := hwmonDir + "/" + d.Name() + "/"
-		if name := strings.TrimSpace(h.File(dir + "name").Text); slices.Contains(cpuSensors, name) {
-			target, _ := h.Files.Readlink(dir + "device")
-			devices = append(devices, sensor{dir, name, path.Base(target)})
-		}
-	}
-	// AMD's sensors are PCI devices, one per package, in the order of the packages.
-	slices.SortFunc(devices, func(a, b sensor) int { return strings.Compare(a.device, b.device) })
-	packages := packagesOf(cpus)
-	for i, s := range devices {
-		pkg := -1
-		if len(devices) == len(packages) {
-			pkg = packages[i]
-		}
-		s.read(h, pkg, &t)
-	}
-	if len(t.packages) == 0 && len(t.cores) == 0 && len(t.other) == 0 {
-		return t, errors.New("no sensor of a processor in hwmon")
-	}
-	return t, nil
-}
-
-// sensor is a device with temperatures.
-type sensor struct{ dir, name, device string }
-
-// read adds the temperatures of a sensor. pkg is its package, unless a label names another one;
-// -1 if unknown.
-func (s sensor) read(h *host.Host, pkg int, t *temperatures) {
-	if digits, ok := strings.CutPrefix(s.device, "coretemp."); ok {
-		if n, err := strconv.Atoi(digits); err == nil {
-			pkg = n
-		}
-	}
-	list, err := h.Files.ReadDir(path.Clean(s.dir))
-	if err != nil {
 		return
 	}
+	type sensor struct{ dir, device string }
+	var sensors []sensor
+	for _, d := range list {
+		dir := hwmonDir + "/" + d.Name()
+		if slices.Contains(cpuSensors, strings.TrimSpace(h.File(dir+"/name").Text)) {
+			target, _ := h.Files.Readlink(dir + "/device")
+			sensors = append(sensors, sensor{dir, path.Base(target)})
+		}
+	}
+	// AMD's sensors are PCI devices, as many per package, in the order of the packages. Intel's have
+	// the number of the package in their names.
+	slices.SortFunc(sensors, func(a, b sensor) int { return strings.Compare(a.device, b.device) })
+	packages := packagesOf(cpus)
+	known := false
+	for i, s := range sensors {
+		pkg := unknownPackage
+		if n, err := strconv.Atoi(strings.TrimPrefix(s.device, "coretemp.")); err == nil {
+			pkg = n
+		} else if len(packages) > 0 && len(sensors)%len(packages) == 0 {
+			pkg = packages[i*len(packages)/len(sensors)]
+		}
+		for label, celsius := range readSensor(h, s.dir) {
+			known = true
+			core, err := strconv.Atoi(strings.TrimPrefix(label, "Core "))
+			if err != nil || pkg == unknownPackage {
+				if before, ok := r.celsius[pkg]; !ok || before < celsius {
+					r.celsius[pkg] = celsius
+				}
+				continue
+			}
+			for _, t := range cpus {
+				if t.pkg == pkg && t.core == core {
+					r.cpu(t.cpu).values[temperature] = celsius
+				}
+			}
+		}
+	}
+	if !known {
+		r.why[temperature] = "no sensor of a processor in hwmon"
+	}
+}
+
+// readSensor returns the temperatures of a sensor, in degrees Celsius, by label, or by number if
+// they have none.
+func readSensor(h *host.Host, dir string) map[string]float64 {
+	out := map[string]float64{}
+	list, _ := h.Files.ReadDir(dir)
 	for _, d := range list {
 		number, ok := strings.CutSuffix(d.Name(), "_input")
 		if !ok || !strings.HasPrefix(number, "temp") {
 			continue
 		}
-		milli, err := strconv.ParseFloat(strings.TrimSpace(h.File(s.dir+d.Name()).Text), 64)
-		if err != nil {
-			continue // ENODATA of a sensor that sleeps
-		}
-		label := strings.TrimSpace(h.File(s.dir + number + "_label").Text)
-		core, isCore := strings.CutPrefix(label, "Core ")
-		n, err := strconv.Atoi(core)
-		switch c := milli / 1000; {
-		case isCore && err == nil && pkg >= 0:
-			t.cores[[2]int{pkg, n}] = max(c, t.cores[[2]int{pkg, n}])
-		case label == "Tctl" && slices.Contains(s.labels(h), "Tdie"): // for the fan, with an offset
-		case pkg >= 0:
-			t.packages[pkg] = max(c, t.packages[pkg])
-		default:
-			t.other = append(t.other, c)
+		text := strings.TrimSpace(h.File(dir + "/" + d.Name()).Text)
+		if milli, err := strconv.ParseFloat(text, 64); err == nil { // ENODATA of a sensor that sleeps
+			label := strings.TrimSpace(h.File(dir + "/" + number + "_label").Text)
+			if label == "" {
+				label = number
+			}
+			out[label] = milli / 1000
 		}
 	}
-}
-
-// labels returns the names of the sensor's temperatures.
-func (s sensor) labels(h *host.Host) (out []string) {
-	for i := range 2 { // k10temp: Tctl, then Tdie
-		out = append(out, strings.TrimSpace(h.File(s.dir+"temp"+strconv.Itoa(i+1)+"_label").Text))
+	if _, ok := out["Tdie"]; ok {
+		delete(out, "Tctl") // is Tdie with an offset, for the fan
 	}
-	return out
-}
-
-func packagesOf(cpus []topology) (out []int) {
-	for _, t := range cpus {
-		if t.pkg >= 0 && !slices.Contains(out, t.pkg) {
-			out = append(out, t.pkg)
-		}
-	}
-	slices.Sort(out)
 	return out
 }
