@@ -127,9 +127,12 @@ func stateColumns(q quantity, names []string, share map[string]float64, shown in
 	return out
 }
 
-// grid returns the table of a report's last sample, with at most most CPUs. Columns without a value
-// are omitted.
-func grid(r *Report, most int) (g ui.Grid) {
+// idColumns is the number of columns that say what a row is.
+const idColumns = 3
+
+// grid returns the table of a report's last sample, with at most most CPUs, and the number of CPUs
+// left out. Columns without a value are omitted.
+func grid(r *Report, most int) (g ui.Grid, left int) {
 	lines := rows(r.Last(), most)
 	g.Columns = []ui.Column{{Head: "pkg", Right: true}, {Head: "core", Right: true}, {Head: "CPU", Right: true}}
 	for _, l := range lines {
@@ -153,18 +156,7 @@ func grid(r *Report, most int) (g ui.Grid) {
 			g.Rows[i] = append(g.Rows[i], cells[i])
 		}
 	}
-	return g
-}
-
-// printSample prints the table of a report's last sample, with at most most CPUs. option is the one
-// that shows the others.
-func printSample(s *ui.Screen, r *Report, most int, option string) {
-	if g := grid(r, most); len(g.Columns) > 3 { // otherwise nothing is known of any CPU
-		g.Write(s)
-		if left := len(r.Last().CPUs) - most; left > 0 {
-			ui.PrintLine(s, "%s less busy not shown%s", text.Count(left, "CPU"), option)
-		}
-	}
+	return g, max(0, len(r.Last().CPUs)-most)
 }
 
 // Print prints a report: the headline, a table for each sample, and the missing values. With all,
@@ -178,11 +170,18 @@ func Print(s *ui.Screen, r *Report, all bool) {
 	for i := range r.Samples {
 		part := *r
 		part.Samples = r.Samples[i : i+1]
+		g, left := grid(&part, most)
+		if len(g.Columns) == idColumns {
+			continue // nothing is known of any CPU
+		}
 		fmt.Fprintln(s.Out)
 		if len(r.Samples) > 1 {
 			ui.PrintLine(s, "%s:", part.Last().Time.Format(time.TimeOnly+"Z"))
 		}
-		printSample(s, &part, most, " (--all)")
+		g.Write(s)
+		if left > 0 {
+			ui.PrintLine(s, "%s less busy not shown (--all)", text.Count(left, "CPU"))
+		}
 	}
 	if line := missingLine(r.Missing, s.Wide); line != "" {
 		fmt.Fprintln(s.Out)
@@ -208,11 +207,16 @@ func LiveScreen(r *Report, watched time.Duration, width, height int) string {
 		}
 	})
 	room := height - len(above) - len(below)
-	cpus, aggregates := len(r.Last().CPUs), len(rows(r.Last(), 0))
-	if heads := 1; cpus > room-heads-aggregates {
-		cpus = max(0, room-heads-aggregates-1) // and the number of the others
+	cpus := len(r.Last().CPUs)
+	if fit := room - 1 - len(rows(r.Last(), 0)); cpus > fit { // below the heads, the machine and its packages
+		cpus = max(0, fit-1) // and the number of the others
 	}
-	table := render(func(s *ui.Screen) { printSample(s, r, cpus, "") })
+	table := render(func(s *ui.Screen) {
+		g, left := grid(r, cpus)
+		if g.Write(s); left > 0 {
+			ui.PrintLine(s, "%s less busy not shown", text.Count(left, "CPU"))
+		}
+	})
 	lines := slices.Concat(above, table[:max(0, min(room, len(table)))], below)
 	return strings.Join(lines[:min(height, len(lines))], "")
 }

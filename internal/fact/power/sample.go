@@ -175,10 +175,10 @@ func value(v *float64) float64 {
 func (m *Monitor) missing(s *Sample) []Missing {
 	out := []Missing{}
 	if len(m.cpus) == 0 {
-		out = append(out, Missing{"CPUs", without(m.host.File(cpuDir+"online"), "no "+cpuDir+"online")})
+		return append(out, Missing{"CPUs", without(m.host.File(cpuDir+"online"), "no "+cpuDir+"online")})
 	}
 	if s.IntervalS == 0 {
-		return append(out, Missing{"rates", "a copy has the counters of one moment only"})
+		out = append(out, Missing{"rates", "a copy has the counters of one moment only"})
 	}
 	why := maps.Clone(m.last.why)
 	maps.Copy(why, m.hardware.why)
@@ -187,6 +187,9 @@ func (m *Monitor) missing(s *Sample) []Missing {
 	}
 	for i := range quantities {
 		def, q := &quantities[i], quantity(i)
+		if s.IntervalS == 0 && def.source != gauge {
+			continue
+		}
 		if why[q] == "" && !q.known(&s.Machine) {
 			why[q] = "the kernel did not count in this interval"
 		}
