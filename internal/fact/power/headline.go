@@ -47,9 +47,9 @@ func headline(r *Report) (h ui.Headline) {
 	case n != nil && *n == 0:
 		did = append(did, "not throttled by heat")
 	case n != nil:
-		say("throttled by heat ", "throttled", n, "", times(*n))
+		did = append(did, "throttled by heat "+h.Count("throttled", int(*n), "time"))
 	case total != nil:
-		say("throttled by heat ", "throttled_since_boot", total, "", times(*total)+" since boot")
+		did = append(did, "throttled by heat "+h.Count("throttled_since_boot", int(*total), "time")+" since boot")
 	}
 	for _, p := range s.Packages {
 		if p.PowerW != nil && p.PowerLimitW != nil && *p.PowerW >= atLimit**p.PowerLimitW {
@@ -67,13 +67,6 @@ func rounded(v float64) float64 {
 		return math.Round(v)
 	}
 	return math.Round(10*v) / 10
-}
-
-func times(n float64) string {
-	if n == 1 {
-		return " time"
-	}
-	return " times"
 }
 
 // settingsWords returns the settings as short phrases.
