@@ -68,7 +68,14 @@ func Known(names []string) (known []string, err error) {
 // similar name, or the platform to which the product belongs.
 func unknownPlatform(name string, all []string) error {
 	err := fmt.Errorf("unknown platform %q%s; platforms are %s", name, text.Suggest(name, all), strings.Join(all, ", "))
-	return ui.OtherWord(err, name, cmp.Or(partOf[strings.ToLower(name)], text.Nearest(name, all), "linux"))
+	near := text.Nearest(name, all)
+	if of := partOf[strings.ToLower(name)]; slices.Contains(all, of) && !strings.EqualFold(near, name) {
+		near = of
+	}
+	if near != "" {
+		return ui.OtherWord(err, name, near)
+	}
+	return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Word: name, Become: []string{"linux"}, Example: true}}
 }
 
 // partOf maps other names of products to the platform that has their rules.

@@ -91,6 +91,9 @@ func distinct(words []string) []string {
 }
 
 func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
+	if err := a.notRules(names); err != nil {
+		return err
+	}
 	names, err := audit.Known(names)
 	if err != nil {
 		return err

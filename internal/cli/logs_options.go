@@ -106,7 +106,7 @@ func (o logsOptions) asked(now time.Time) (logs.Options, error) {
 	case o.noPercentiles && strings.HasPrefix(o.sort, "p"):
 		return out, ui.Without(fmt.Errorf("--sort %s needs percentiles; leave out --no-percentiles", o.sort), "--no-percentiles")
 	case o.Duration != "" && o.Unit == "":
-		return out, ui.Retry(ui.Usage, fmt.Errorf("--duration %s: add its unit with --unit", o.Duration), "", "--unit=ms")
+		return out, &ui.Error{Code: ui.Usage, Err: fmt.Errorf("--duration %s: add its unit with --unit", o.Duration), Remedy: &ui.Remedy{Options: []string{"--unit=ms"}, Example: true}}
 	}
 	return out, nil
 }

@@ -260,7 +260,7 @@ func show[N number](n N) string {
 
 // exampleOf returns a valid value as replacement of an invalid one: the nearest value if the
 // option knows it. Otherwise it is an example of this command, or of another command with the
-// same option, and example is true.
+// same option. example is true unless the value is similar to the invalid one, or the default.
 func exampleOf(c *cobra.Command, flag *pflag.Flag, value string) (works string, example bool) {
 	works = worksFor(flag, value)
 	of := flag.Value
@@ -268,7 +268,7 @@ func exampleOf(c *cobra.Command, flag *pflag.Flag, value string) (works string, 
 		of = c.Value
 	}
 	if _, knows := of.(interface{ worksFor(word string) string }); knows || works == "" {
-		return works, len(Choices(flag)) == 0
+		return works, works != flag.DefValue && text.Nearest(value, Choices(flag)) == ""
 	}
 	after := regexp.MustCompile(`(?m) --` + regexp.QuoteMeta(flag.Name) + `[= ]([\w.,:%/]+)(?: |$)`)
 	find := func(of *cobra.Command) bool {

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -163,12 +164,12 @@ func noLine(set *source.Set) error {
 
 // check returns an error if the first lines of a log do not match the requested format. A log
 // that was truncated while its server wrote begins with zeros, which match any format.
-func check(f *logformat.Format, path string, head []byte) error {
+func (o *Finder) check(f *logformat.Format, path string, head []byte) error {
 	n, all := f.Reads(head)
 	if n == 0 && all > 0 && bytes.IndexByte(head, 0) < 0 {
 		first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
-		return ui.Hinted(ui.Failed, fmt.Errorf("%s: %w", path, otherLines{text.Errorf("the first %d lines do not match --format; the log begins with %.200q", all, first)}),
-			"leave out --format to detect the format: "+text.CommandLine([]string{"fettle", "logs", path}))
+		return &ui.Error{Code: ui.Failed, Err: fmt.Errorf("%s: %w", path, otherLines{text.Errorf("the first %d lines do not match %s; the log begins with %.200q", all, o.flag(), first)}),
+			Remedy: &ui.Remedy{Drop: []string{o.flag()}, To: "to detect the format"}}
 	}
 	if n < all {
 		f.Why += text.Sprintf("; matches %d of the first %d lines", n, all)
@@ -176,12 +177,25 @@ func check(f *logformat.Format, path string, head []byte) error {
 	return nil
 }
 
+// invalid adds the suggested call to an error about the requested format: with a similar name, or
+// without the flag.
+func (o *Finder) invalid(err error) error {
+	name, _, hasText := strings.Cut(o.Format, ":")
+	if near := text.Nearest(name, slices.Sorted(maps.Keys(logformat.Named))); near != "" && !hasText {
+		return ui.Instead(ui.Usage, fmt.Errorf("%s: %w", o.flag(), err), "", o.flag()+"="+near)
+	}
+	return &ui.Error{Code: ui.Usage, Err: fmt.Errorf("%s: %w", o.flag(), err), Remedy: &ui.Remedy{Drop: []string{o.flag()}, To: "to detect the format"}}
+}
+
+// flag returns the name of the format's flag.
+func (o *Finder) flag() string { return cmp.Or(o.Flag, "--format") }
+
 // withFormat returns the shell command that reads a log with a format.
 func (o *Finder) withFormat(path, format string) string {
 	if o.Command == "" {
 		return text.CommandLine([]string{"fettle", "logs", path, "--format", format})
 	}
-	return o.Command + " " + text.CommandLine([]string{cmp.Or(o.Flag, "--format"), format})
+	return o.Command + " " + text.CommandLine([]string{o.flag(), format})
 }
 
 // uncertain returns the error for a log that several formats match, with a command for each.
@@ -211,9 +225,9 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 	switch {
 	case o.Format != "":
 		if f, err = logformat.Parse(o.Format); err != nil {
-			return nil, ui.Exit(ui.Usage, fmt.Errorf("--format: %w", err))
+			return nil, o.invalid(err)
 		}
-		if err := check(f, l.Path, head); err != nil {
+		if err := o.check(f, l.Path, head); err != nil {
 			return nil, err
 		}
 	case o.Config != nil:
@@ -230,7 +244,7 @@ func (o *Finder) formatOf(set *source.Set, i int) (*logformat.Format, error) {
 			if o.NoDurations && several.SameRequests() {
 				f, err = logformat.Parse(several.Choices[0].Text)
 				if err == nil {
-					err = check(f, l.Path, head)
+					err = o.check(f, l.Path, head)
 				}
 				return f, err
 			}
