@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -86,16 +86,17 @@ cannot check.`,
 	o.fileFlags(c.Flags())
 	c.Flags().StringVar(&o.version, "openshift", "", "with --offline: OpenShift version whose tested limits apply, such as 4.4")
 	cliutil.Reads(c.Flags(), "openshift", "4.17", func(word string) error {
-		if !versionText.MatchString(word) {
-			return errors.New("want a version such as 4.4 or 4.17.3")
+		known, err := tables()
+		if err == nil {
+			_, _, err = sizing.KnownVersion(known, "openshift-releases", word)
 		}
-		return nil
+		if wrong := (*sizing.InputError)(nil); errors.As(err, &wrong) {
+			return wrong.Err // the caller names the flag
+		}
+		return err
 	})
 	return c
 }
-
-// versionText matches an OpenShift version: 4.4, 4.17.3, 4.18.0-rc.1.
-var versionText = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+-]+)?$`)
 
 // readLoad parses the load's file; "-" is standard input.
 func (o *loadOptions) readLoad(args []string) (*plan.Load, error) {
@@ -195,15 +196,20 @@ func (a *app) loadPlan(ctx context.Context, o *loadOptions, details, runnable bo
 
 // tallyOf counts a plan's objects and compares them with the catalog's limits.
 func tallyOf(ctx context.Context, p *plan.Plan, c *plan.Cluster) (*plan.Tally, error) {
+	known, err := tables()
+	if err != nil {
+		return nil, err
+	}
+	return plan.Of(ctx, p, known, c)
+}
+
+// tables returns the catalog's tables.
+func tables() (sizing.Figures, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
 	}
-	figures, err := rule.Tables(files)
-	if err != nil {
-		return nil, err
-	}
-	return plan.Of(ctx, p, figures, c)
+	return rule.Tables(files)
 }
 
 // brakeNotes warns if the brake would stop a run whose objects fit into etcd.

@@ -99,7 +99,7 @@ func KnownVersion(f Figures, table, version string) (row string, newer bool, err
 	case len(parts) >= n && slices.Compare(numbers(parts[:n]), numbers(strings.Split(newest, "."))) > 0:
 		return newest, true, nil
 	}
-	return "", false, Instead("version", newest, "unknown version %q: want %s to %s; a newer version gets the figures of %s", version, keys[0], newest, newest)
+	return "", false, Instead("version", newest, "%q: want a version from %s to %s; newer ones get the figures of %s", version, keys[0], newest, newest)
 }
 
 // notNumber reports whether a part of a version is not a number.

@@ -40,7 +40,15 @@ type InputError struct {
 	Works []string // options, --name=value, with which the call would work; nil if unknown
 }
 
-func (e *InputError) Error() string { return "--" + e.Input + ": " + e.Err.Error() }
+func (e *InputError) Error() string {
+	message := e.Err.Error()
+	if !strings.HasPrefix(message, `"`) { // the value
+		message = ": " + message
+	} else {
+		message = " " + message
+	}
+	return "--" + e.Input + message
+}
 func (e *InputError) Unwrap() error { return e.Err }
 
 // Bad returns an InputError.

@@ -252,9 +252,9 @@ func maximums(figures sizing.Figures, c *Cluster) (maximum func(what string) (in
 	switch {
 	case version == "" || version == e.From || strings.HasPrefix(version, e.From+"."):
 	case err == nil && newer:
-		by = of + " is newer than all known versions; its maximums are taken from " + newest
+		by = of + " is newer than all known versions; the maximums of " + newest + " are used"
 	default:
-		by = of + " is judged by the maximums of " + e.Words()
+		by = of + " is judged by the maximums of versions " + e.Words()
 	}
 	var from []string
 	for _, s := range e.Sources {

@@ -58,7 +58,7 @@ func TestPostgreSQLBadInput(t *testing.T) {
 		"connections=10 ram=1GiB cpus=0": "less than 1",
 		"connections=10 ram=1GiB cpus=1 disk=ram":     "want hdd, ssd",
 		"connections=10 ram=1GiB cpus=1 workload=web": "want oltp, dw, mixed",
-		"connections=10 ram=1GiB cpus=1 version=9.6":  "unknown version",
+		"connections=10 ram=1GiB cpus=1 version=9.6":  `--version "9.6": want a version from`,
 		"connections=262144 ram=1GiB cpus=1":          "want 1 to 262,143 (the limit of PostgreSQL",
 		"connections=300 ram=1GiB cpus=1":             "use 2GiB, or fewer connections",
 		"connections=9000 ram=16GiB cpus=1":           "use 49GiB",
