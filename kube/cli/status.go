@@ -194,7 +194,7 @@ func only(doc *nodestatus.Document, names []string) error {
 	for _, n := range doc.Nodes {
 		byName[n.Node] = n
 	}
-	doc.Nodes, doc.Counts, doc.Stray = []nodestatus.Node{}, map[nodestatus.Standing]int{}, []string{}
+	doc.Nodes, doc.Counts, doc.Stray = []nodestatus.Node{}, map[nodestatus.State]int{}, []string{}
 	seen := map[string]bool{}
 	for _, name := range names {
 		if seen[name] {
@@ -206,7 +206,7 @@ func only(doc *nodestatus.Document, names []string) error {
 			return ui.Hinted(ui.Usage, fmt.Errorf("no node is named %q", name), "kubectl get nodes lists all nodes")
 		}
 		doc.Nodes = append(doc.Nodes, n)
-		doc.Counts[n.Standing]++
+		doc.Counts[n.State]++
 	}
 	return nil
 }

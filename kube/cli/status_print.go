@@ -20,10 +20,10 @@ const (
 	shownWarnings = 6
 )
 
-// statusHeadline counts the nodes by standing, most harmful first.
+// statusHeadline counts the nodes by state, most harmful first.
 func statusHeadline(d *nodestatus.Document) (h ui.Headline) {
 	var counts []string
-	for _, w := range nodestatus.Standings {
+	for _, w := range nodestatus.States {
 		if n := d.Counts[w]; n > 0 {
 			counts = append(counts, h.Count(strings.ReplaceAll(string(w), "-", "_"), n, "")+" "+string(w))
 		}
@@ -32,13 +32,13 @@ func statusHeadline(d *nodestatus.Document) (h ui.Headline) {
 	return h
 }
 
-// printStatus prints the document, the most harmful standing first. If the user named nodes, it
+// printStatus prints the document, the most harmful state first. If the user named nodes, it
 // prints their history too.
 func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 	s := a.screen
 	ui.PrintHeadline(s, &d.Headline)
 	nodes := slices.Clone(d.Nodes)
-	rank := func(n nodestatus.Node) int { return slices.Index(nodestatus.Standings, n.Standing) }
+	rank := func(n nodestatus.Node) int { return slices.Index(nodestatus.States, n.State) }
 	slices.SortStableFunc(nodes, func(x, y nodestatus.Node) int { return rank(x) - rank(y) })
 	warnings := statusWarnings(d, nodes)
 	folded := []string{"0 nodes", "0 warnings"}
@@ -52,7 +52,7 @@ func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 			if col != 1 {
 				return ""
 			}
-			switch nodes[row].Standing {
+			switch nodes[row].State {
 			case nodestatus.OK:
 				return ui.Green
 			case nodestatus.Failed, nodestatus.Degraded, nodestatus.NoAgent:
@@ -62,7 +62,7 @@ func (a *app) printStatus(d *nodestatus.Document, named, details bool) {
 		},
 	}
 	for _, n := range nodes {
-		g.Rows = append(g.Rows, []string{n.Node, string(n.Standing), dash(n.Wanted), dash(n.Applied), n.Rule})
+		g.Rows = append(g.Rows, []string{n.Node, string(n.State), dash(n.Wanted), dash(n.Applied), n.Rule})
 	}
 	section(s, "Nodes", &g)
 	if len(warnings) > 0 {
@@ -85,7 +85,7 @@ func (a *app) printNext(d *nodestatus.Document, nodes []nodestatus.Node, named b
 		ui.PrintCommand(a.screen, fmt.Sprintf("kubectl -n %s get daemonset,pods -l %s -o wide", d.Namespace, labels.Set(nodestatus.AgentSelector)))
 		return
 	}
-	if len(nodes) > 0 && nodes[0].Standing != nodestatus.OK && !named {
+	if len(nodes) > 0 && nodes[0].State != nodestatus.OK && !named {
 		ui.Heading(a.screen, "To see the values and last switches of one node:")
 		ui.PrintCommand(a.screen, "kubectl fettle status "+text.Quote(nodes[0].Node))
 	}

@@ -130,7 +130,7 @@ n1    2026-11-21 09:00:00Z  p     p (its content has changed)  agent of node n1 
 	}
 	code, out, _ = status("n2", "--output", "json")
 	var d struct {
-		Nodes []struct{ Node, Standing string }
+		Nodes []struct{ Node, State string }
 	}
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ui.Done || len(d.Nodes) != 1 || d.Nodes[0].Node != "n2" {
 		t.Errorf("%d %v %s", code, err, out)
@@ -231,7 +231,7 @@ Nodes without a running agent show their last report. To find out why the agent 
 		t.Errorf("one node:\n%s", out)
 	}
 	code, out, _ := status(kubeconfig, "n2", "--output", "json")
-	if code != ui.Done || !strings.Contains(out, `"standing": "no-agent"`) || !strings.Contains(out, `"pod": "agent-n2"`) {
+	if code != ui.Done || !strings.Contains(out, `"state": "no-agent"`) || !strings.Contains(out, `"pod": "agent-n2"`) {
 		t.Errorf("%d %s", code, out)
 	}
 	valid(t, "node-status", []byte(out))
@@ -257,11 +257,11 @@ Nodes without a running agent show their last report. To find out why the agent 
 
 // TestStatusOfMany tests that the page of many nodes is short, and that its headline counts all.
 func TestStatusOfMany(t *testing.T) {
-	d := nodestatus.Document{Management: tuned.Managed, Counts: map[nodestatus.Standing]int{nodestatus.OK: 1999, nodestatus.Failed: 1}}
+	d := nodestatus.Document{Management: tuned.Managed, Counts: map[nodestatus.State]int{nodestatus.OK: 1999, nodestatus.Failed: 1}}
 	for i := range 2000 {
-		d.Nodes = append(d.Nodes, nodestatus.Node{Node: fmt.Sprintf("worker-%04d", i), Standing: nodestatus.OK, Wanted: "throughput-performance", Applied: "throughput-performance", Rule: strings.Repeat("because ", 20)})
+		d.Nodes = append(d.Nodes, nodestatus.Node{Node: fmt.Sprintf("worker-%04d", i), State: nodestatus.OK, Wanted: "throughput-performance", Applied: "throughput-performance", Rule: strings.Repeat("because ", 20)})
 	}
-	d.Nodes[1234].Standing = nodestatus.Failed
+	d.Nodes[1234].State = nodestatus.Failed
 	for i := range 100 {
 		d.Stray = append(d.Stray, fmt.Sprintf("gone-%d", i))
 	}

@@ -71,7 +71,7 @@ func TestAttend(t *testing.T) {
 		name    string
 		profile *tuned.Profile
 		agents  map[string]Agent
-		want    Standing
+		want    State
 		absent  string
 	}{
 		{"it runs", new(spoken("True", "False")), ready, OK, ""},
@@ -91,8 +91,8 @@ func TestAttend(t *testing.T) {
 		}
 		d := Look(in)
 		n := d.Nodes[0]
-		if n.Standing != c.want || n.Absent() != c.absent || d.Counts[c.want] != 1 {
-			t.Errorf("%s: %s %q %v, want %s %q", c.name, n.Standing, n.Absent(), d.Counts, c.want, c.absent)
+		if n.State != c.want || n.Absent() != c.absent || d.Counts[c.want] != 1 {
+			t.Errorf("%s: %s %q %v, want %s %q", c.name, n.State, n.Absent(), d.Counts, c.want, c.absent)
 		}
 	}
 }

@@ -26,42 +26,42 @@ const Schema = "fettle/node-status/v1"
 // Document is the status of the nodes of a cluster.
 type Document struct {
 	Schema string `json:"schema"`
-	// Headline counts the nodes by standing.
+	// Headline counts the nodes by state.
 	Headline  ui.Headline `json:"headline"`
 	Namespace string      `json:"namespace"`
 	// Management is the operator's managementState: Managed, Unmanaged or Removed.
 	Management tuned.ManagementState `json:"management_state"`
 	// AgentsUnknown is the reason that the state of the agents is unknown; omitted if it is known.
-	AgentsUnknown string           `json:"agents_unknown,omitempty"`
-	Counts        map[Standing]int `json:"counts"`
-	Nodes         []Node           `json:"nodes"`
+	AgentsUnknown string        `json:"agents_unknown,omitempty"`
+	Counts        map[State]int `json:"counts"`
+	Nodes         []Node        `json:"nodes"`
 	// Objects are the Tuned objects with their conditions.
 	Objects []tuned.Object `json:"tuned_objects"`
 	// Stray are Profile objects without a node.
 	Stray []string `json:"profiles_without_node"`
 }
 
-// Standing is the status of a node in one word.
-type Standing string
+// State is the status of a node in one word.
+type State string
 
-// Values of Standing.
+// Values of State.
 const (
-	OK       Standing = "ok"       // the profile is in force
-	Degraded Standing = "degraded" // in force, but with wrong values or another problem
-	Deferred Standing = "deferred" // waits for the next boot
-	Failed   Standing = "failed"   // could not be applied
-	Pending  Standing = "pending"  // the agent has not reported the result yet
-	NoAgent  Standing = "no-agent" // no agent runs on the node; only its last report is known
-	None     Standing = "none"     // the node has no Profile
+	OK       State = "ok"       // the profile is in force
+	Degraded State = "degraded" // in force, but with wrong values or another problem
+	Deferred State = "deferred" // waits for the next boot
+	Failed   State = "failed"   // could not be applied
+	Pending  State = "pending"  // the agent has not reported the result yet
+	NoAgent  State = "no-agent" // no agent runs on the node; only its last report is known
+	None     State = "none"     // the node has no Profile
 )
 
-// Standings lists all standings, most harmful first.
-var Standings = []Standing{Failed, Degraded, NoAgent, None, Pending, Deferred, OK}
+// States lists all states, most harmful first.
+var States = []State{Failed, Degraded, NoAgent, None, Pending, Deferred, OK}
 
 // Node is the status of one node.
 type Node struct {
-	Node     string   `json:"node"`
-	Standing Standing `json:"standing"`
+	Node  string `json:"node"`
+	State State  `json:"state"`
 	// Wanted is the profile in the node's Profile object, Applied the profile that the agent
 	// reports.
 	Wanted  string `json:"wanted,omitempty"`
@@ -111,7 +111,7 @@ type Cluster struct {
 func Look(c Cluster) Document {
 	rules := tuned.New(c.Tuneds, c.Pools, c.Options)
 	d := Document{
-		Schema: Schema, Namespace: c.Namespace, Management: rules.Managed(), AgentsUnknown: c.AgentsUnknown, Counts: map[Standing]int{},
+		Schema: Schema, Namespace: c.Namespace, Management: rules.Managed(), AgentsUnknown: c.AgentsUnknown, Counts: map[State]int{},
 		Nodes: []Node{}, Objects: rules.Objects(), Stray: []string{},
 	}
 	profiles := map[string]*tuned.Profile{}
@@ -126,7 +126,7 @@ func Look(c Cluster) Document {
 		node.attend(&c, profiles[n.Name])
 		delete(profiles, n.Name)
 		d.Nodes = append(d.Nodes, node)
-		d.Counts[node.Standing]++
+		d.Counts[node.State]++
 	}
 	for name := range profiles {
 		d.Stray = append(d.Stray, name)
@@ -138,7 +138,7 @@ func Look(c Cluster) Document {
 
 func look(decision tuned.Decision, p *tuned.Profile) Node {
 	n := Node{
-		Node: decision.Node, Standing: None, Rule: decision.Why(), Computed: true,
+		Node: decision.Node, State: None, Rule: decision.Why(), Computed: true,
 		Conditions: []Condition{}, Values: []agent.Value{}, History: []agent.Switch{}, Decision: decision,
 	}
 	if p == nil {
@@ -154,15 +154,15 @@ func look(decision tuned.Decision, p *tuned.Profile) Node {
 	if said := p.Annotations[tuned.RuleAnnotation]; said != "" {
 		n.Rule, n.Computed = said, false
 	}
-	n.Standing = standing(p)
+	n.State = stateOf(p)
 	n.Values = values(p.Annotations[agent.ValuesAnnotation])
 	n.History = history(p.Annotations[agent.HistoryAnnotation])
 	return n
 }
 
-// standing derives the standing from the conditions. Conditions without an observed generation
+// stateOf derives the state from the conditions. Conditions without an observed generation
 // count if they are about the requested profile.
-func standing(p *tuned.Profile) Standing {
+func stateOf(p *tuned.Profile) State {
 	applied, degraded := condition(p, tuned.Applied), condition(p, tuned.Degraded)
 	old := p.Status.ObservedGeneration != 0 && p.Status.ObservedGeneration < p.Generation
 	switch {
@@ -286,7 +286,7 @@ func (n *Node) attend(c *Cluster, p *tuned.Profile) {
 	a := c.Agents[n.Node]
 	n.Agent = &a
 	if spoke && !a.Ready {
-		n.Standing = NoAgent
+		n.State = NoAgent
 	}
 }
 

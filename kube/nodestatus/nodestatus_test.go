@@ -17,13 +17,13 @@ func conditions(applied, appliedReason, degraded string) []tuned.StatusCondition
 	}
 }
 
-func TestStanding(t *testing.T) {
+func TestState(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		applied    string
 		generation int64
 		conditions []tuned.StatusCondition
-		want       Standing
+		want       State
 	}{
 		{"nothing said", "", 0, nil, Pending},
 		{"all is well", "p", 2, conditions("True", "AsExpected", "False"), OK},
@@ -39,7 +39,7 @@ func TestStanding(t *testing.T) {
 		p := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
 		p.Spec.Config.TunedProfile = "p"
 		p.Status = tuned.ProfileStatus{TunedProfile: c.applied, ObservedGeneration: c.generation, Conditions: c.conditions}
-		if got := standing(p); got != c.want {
+		if got := stateOf(p); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestLook(t *testing.T) {
 		t.Fatalf("%+v", d.Nodes)
 	}
 	n := d.Nodes[0]
-	if n.Standing != Degraded || n.Rule != "the operator's words" || n.Computed || n.Deferred != tuned.DeferUpdate || n.Wanted != "p" || n.Applied != "p" {
+	if n.State != Degraded || n.Rule != "the operator's words" || n.Computed || n.Deferred != tuned.DeferUpdate || n.Wanted != "p" || n.Applied != "p" {
 		t.Errorf("%+v", n)
 	}
 	if len(n.Values) != 1 || n.Values[0] != (agent.Value{Setting: "sysctl:a", Verdict: "drifted", Want: "1", Now: "2"}) {
@@ -84,7 +84,7 @@ func TestLook(t *testing.T) {
 	if n := d.Nodes[1]; !n.Computed || n.Rule != `Tuned o, recommend[0] (priority 10): match[0]: node has a=""` {
 		t.Errorf("%+v", n)
 	}
-	if n := d.Nodes[2]; n.Standing != None || n.Rule != "no rule of any Tuned object matches" {
+	if n := d.Nodes[2]; n.State != None || n.Rule != "no rule of any Tuned object matches" {
 		t.Errorf("%+v", n)
 	}
 	if d.Counts[Degraded] != 2 || d.Counts[None] != 1 || len(d.Stray) != 1 || d.Stray[0] != "gone" || d.Management != tuned.Managed {

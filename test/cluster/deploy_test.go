@@ -130,7 +130,7 @@ func (d *deployed) rolledOut() {
 
 // stands is a part of what `kubectl fettle status` says of a node.
 type stands struct {
-	Node, Wanted, Applied, Standing string
+	Node, Wanted, Applied, State string
 	Values                          []struct{ Setting, Verdict, Why string }
 	Conditions                      []struct{ Type, Status, Reason, Message string }
 }
@@ -158,7 +158,7 @@ func (d *deployed) standing(profile string) (n stands) {
 		if n, err = d.status(); err != nil {
 			return err
 		}
-		if n.Wanted != profile || n.Applied != profile || n.Standing != "ok" && n.Standing != "degraded" {
+		if n.Wanted != profile || n.Applied != profile || n.State != "ok" && n.State != "degraded" {
 			return fmt.Errorf("%+v", n)
 		}
 		return nil

@@ -219,7 +219,7 @@ func (b *operatorBench) status() {
 	took := time.Since(began)
 	var d struct {
 		Nodes []struct {
-			Node, Standing, Wanted, Rule string
+			Node, State, Wanted, Rule string
 			Computed                     bool `json:"rule_computed"`
 		}
 		Counts map[string]int
