@@ -37,7 +37,7 @@ func (o loadHTTPOptions) kneeRange(p *load.Plan) load.Range {
 // kneeCode returns an error with an exit code if a search found no rate.
 func kneeCode(r *load.Result) error {
 	switch r.Word {
-	case load.Held:
+	case load.Sustained:
 		return nil
 	case load.TooSlow:
 		return ui.Exit(ui.GateNotMet, errors.New(r.Text))

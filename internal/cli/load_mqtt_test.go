@@ -95,7 +95,7 @@ func TestLoadMQTTLimits(t *testing.T) {
 			if n < c.least || n > c.most || x.Connect.Refused != 5000-n || x.Connect.Failures["closed-early"].N != int64(5000-n) || x.Connect.FirstRefused == nil || *x.Connect.FirstRefused > n {
 				t.Errorf("%s: %+v", x.Text, x.Connect)
 			}
-			if o.Notified != 0 || o.Undelivered != 5000 || o.NotPublished == 0 || x.Word != mqtt.NotHeld && x.Word != mqtt.Limited {
+			if o.Notified != 0 || o.Undelivered != 5000 || o.NotPublished == 0 || x.Word != mqtt.NotSustained && x.Word != mqtt.Limited {
 				t.Errorf("%s: %+v", x.Text, o)
 			}
 			log := m.logged()
@@ -150,7 +150,7 @@ func TestLoadMQTT(t *testing.T) {
 		}
 		// Who is not the host that the topic names does not hear of its job.
 		_, x = loadMQTT(t, state, 0, append(tls, "--hosts", "5", "--wait", "2s", "mqtts://127.0.0.1:18832")...)
-		if x == nil || x.Connect.Connected != 5 || x.Rounds[0].Notified != 0 || x.Rounds[0].Undelivered != 5 || x.Rounds[0].Published != 5 || x.Word != mqtt.NotHeld {
+		if x == nil || x.Connect.Connected != 5 || x.Rounds[0].Notified != 0 || x.Rounds[0].Undelivered != 5 || x.Rounds[0].Published != 5 || x.Word != mqtt.NotSustained {
 			t.Errorf("%+v", x)
 		}
 		// And whoever is not the proxy may not publish, which the broker does not say.

@@ -176,19 +176,19 @@ func (x *Result) kneeVerdict(r kneeResult) (Word, string) {
 	case FailsAtLowest:
 		return TooSlow, fmt.Sprintf("the server fails even at the lowest rate, %s: %s", name(r.Failed), failed(r.Failed))
 	case HoldsAtHighest:
-		return Held, fmt.Sprintf("%s, the highest rate of the search", held)
+		return Sustained, fmt.Sprintf("%s, the highest rate of the search", held)
 	case GeneratorFirst:
 		if r.Rate == 0 {
 			return Limited, fmt.Sprintf("the generator was the limit, even at %s: %s", name(r.Failed), last(r.Failed, KneeLimited, Fails))
 		}
 		return Limited, fmt.Sprintf("the generator was the limit at %s: %s; %s", name(r.Failed), last(r.Failed, KneeLimited, Fails), held)
-	case NotMonotone:
+	case KneeNonMonotonic:
 		if r.Odd == r.Failed {
-			return Wavers, fmt.Sprintf("not monotonic: the server sustained %s in the search but not in the confirmation: %s", name(r.Odd), failed(r.Odd))
+			return NonMonotonic, fmt.Sprintf("not monotonic: the server sustained %s in the search but not in the confirmation: %s", name(r.Odd), failed(r.Odd))
 		}
-		return Wavers, fmt.Sprintf("not monotonic: the server did not sustain %s (%s), but it sustained %s twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
+		return NonMonotonic, fmt.Sprintf("not monotonic: the server did not sustain %s (%s), but it sustained %s twice (%s)", name(r.Failed), failed(r.Failed), name(r.Odd), last(r.Odd, Holds))
 	}
-	return Held, fmt.Sprintf("%s is the knee: the server sustained it (%s), but not %s: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
+	return Sustained, fmt.Sprintf("%s is the knee: the server sustained it (%s), but not %s: %s", name(r.Rate), last(r.Rate, Holds), name(r.Failed), failed(r.Failed))
 }
 
 // String formats a stage on one line: rate, verdict, and latencies or the reason.

@@ -93,8 +93,8 @@ func TestKneeVerdicts(t *testing.T) {
 		"the server sustained 100/s (quick), the highest rate of the search":                         {Answer: HoldsAtHighest, Rate: 100},
 		"the generator was the limit at 200/s: slow; the server sustained 100/s (quick)":             {Answer: GeneratorFirst, Rate: 100, Failed: 200},
 		"the generator was the limit, even at 200/s: slow":                                           {Answer: GeneratorFirst, Failed: 200},
-		"not monotonic: the server did not sustain 200/s (slow), but it sustained 220/s twice (odd)": {Answer: NotMonotone, Failed: 200, Odd: 220},
-		"not monotonic: the server sustained 100/s in the search but not in the confirmation: late":  {Answer: NotMonotone, Failed: 100, Odd: 100},
+		"not monotonic: the server did not sustain 200/s (slow), but it sustained 220/s twice (odd)": {Answer: KneeNonMonotonic, Failed: 200, Odd: 220},
+		"not monotonic: the server sustained 100/s in the search but not in the confirmation: late":  {Answer: KneeNonMonotonic, Failed: 100, Odd: 100},
 	} {
 		x := &Result{Knee: &Knee{Stages: stages}}
 		if _, text := x.kneeVerdict(r); text != want {

@@ -271,9 +271,9 @@ func (x *Result) verdict(lost []string) (Word, string) {
 					}
 					last = s
 				}
-				return NotHeld, fmt.Sprintf("the server sustained %s (%s); %s", last.Rate, last.summary(), failed[0])
+				return NotSustained, fmt.Sprintf("the server sustained %s (%s); %s", last.Rate, last.summary(), failed[0])
 			}
-			return NotHeld, failed[0]
+			return NotSustained, failed[0]
 		}
 	}
 	if x.WarmUp.State == Unsettled {
@@ -283,13 +283,13 @@ func (x *Result) verdict(lost []string) (Word, string) {
 		return Measured, fmt.Sprintf("%s with %s, %s", rate, internaltext.Count(x.Connections, "connection"), f.summary())
 	}
 	if len(x.Stages) == 1 {
-		return Held, fmt.Sprintf("the server sustained %s: %s", x.Stages[0].Rate, f.summary())
+		return Sustained, fmt.Sprintf("the server sustained %s: %s", x.Stages[0].Rate, f.summary())
 	}
 	var each []string
 	for _, s := range x.Stages {
 		each = append(each, fmt.Sprintf("%s p99 %s", s.Rate, unit.FormatSecondsOf(s.Latency.N, s.Latency.P99S)))
 	}
-	return Held, fmt.Sprintf("the server sustained all rates: %s; %s", strings.Join(each, ", "), f.errors())
+	return Sustained, fmt.Sprintf("the server sustained all rates: %s; %s", strings.Join(each, ", "), f.errors())
 }
 
 // why returns the most frequent failure with its number.

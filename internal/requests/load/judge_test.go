@@ -107,10 +107,10 @@ func TestVerdicts(t *testing.T) {
 		text  string
 		other func(x *Result) bool
 	}{
-		"held": {at(500, minute), 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Held, "the server sustained 500/s: p50 5 ms, p99 5 ms, no errors", func(x *Result) bool {
+		"sustained": {at(500, minute), 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Sustained, "the server sustained 500/s: p50 5 ms, p99 5 ms, no errors", func(x *Result) bool {
 			return x.Whole.Starts == 30_000 && x.WarmUp.State == Settled && len(x.Series) == 3 && len(x.Series[0].Samples) == 10
 		}},
-		"overload": {at(500, minute), 0.1, overload(500), NotHeld, "the server did not sustain 500/s: 200 answers a second", nil},
+		"overload": {at(500, minute), 0.1, overload(500), NotSustained, "the server did not sustain 500/s: 200 answers a second", nil},
 		"closed":   {Plan{For: minute}, 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Measured, "answers a second with 3 connections, p50 5 ms", nil},
 		"late":     {at(500, minute), 0.1, late, Limited, "the generator was the limit, not the server: 500 answers a second, p50 9 ms, p99 9 ms, no errors\n100 % of the requests were sent more than 1 ms late although a connection was free (p99 5", nil},
 		"busy":     {at(500, minute), 0.95, func(time.Duration) engine.Sample { return answer(5 * ms) }, Limited, "the generator used 95 % of its", nil},
@@ -121,12 +121,12 @@ func TestVerdicts(t *testing.T) {
 			x := answer(500 * ms)
 			x.Sent = 5 * ms
 			return x
-		}, Held, "the server sustained 500/s", nil},
+		}, Sustained, "the server sustained 500/s", nil},
 		"no connection free": {at(500, minute), 0.1, func(time.Duration) engine.Sample {
 			x := answer(50 * ms)
 			x.Sent, x.Waited = 40*ms, true
 			return x
-		}, Held, "the server sustained 500/s", func(x *Result) bool {
+		}, Sustained, "the server sustained 500/s", func(x *Result) bool {
 			return x.Generator.WaitedShare == 1 && strings.Contains(x.Generator.Texts[0], "found all 100 connections in use")
 		}},
 		"refused": {at(500, minute), 0.1, func(time.Duration) engine.Sample {
@@ -138,19 +138,19 @@ func TestVerdicts(t *testing.T) {
 				return engine.Sample{Answer: engine.Answer{Status: 503}}
 			}
 			return answer(5 * ms)
-		}, Held, "2 % errors", func(x *Result) bool { return x.Whole.Statuses["503"] == 600 && x.Whole.Latency.N == 29_400 }},
-		"warms up": {at(500, minute), 0.1, warming, Held, "the server sustained 500/s: p50 10 ms", func(x *Result) bool {
+		}, Sustained, "2 % errors", func(x *Result) bool { return x.Whole.Statuses["503"] == 600 && x.Whole.Latency.N == 29_400 }},
+		"warms up": {at(500, minute), 0.1, warming, Sustained, "the server sustained 500/s: p50 10 ms", func(x *Result) bool {
 			return x.WarmUp.LeftOutS >= 15 && x.WarmUp.LeftOutS <= 25 && !x.Slices[0].Counts && x.Slices[59].Counts && strings.Contains(x.WarmUp.Text, "are left out")
 		}},
 		"not warm": {at(500, 20*time.Second), 0.1, warming, Warming, "the latency did not settle: still getting faster at the end", func(x *Result) bool { return x.Whole.FromS >= 15 }},
-		"asked to warm up": {Plan{For: 30 * time.Second, WarmUp: 30 * time.Second, Stages: at(500, 30*time.Second).Stages}, 0.1, warming, Held, "the server sustained 500/s: p50 10 ms", func(x *Result) bool {
+		"asked to warm up": {Plan{For: 30 * time.Second, WarmUp: 30 * time.Second, Stages: at(500, 30*time.Second).Stages}, 0.1, warming, Sustained, "the server sustained 500/s: p50 10 ms", func(x *Result) bool {
 			return x.Whole.FromS >= 30 && x.WarmUp.AskedS == 30 && x.WarmUp.LeftOutS == 0
 		}},
 		"steps": {steps, 0.1, func(at time.Duration) engine.Sample {
 			return answer(5*ms + 600*ms*time.Duration(max(0, at-40*time.Second)/time.Second)) // the third gets 3 s late each 5 s
-		}, NotHeld, "the server sustained 200/s (p50 5 ms, p99 5 ms, no errors); the server did not sustain 400/s", func(x *Result) bool { return len(x.Stages) == 3 && len(x.Series) == 9 }},
-		"steps held": {steps, 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Held, "the server sustained all rates: 100/s p99 5 ms, 200/s p99 5 ms, 400/s p99 5 ms; no errors", nil},
-		"ramp":       {ramp, 0.1, func(at time.Duration) engine.Sample { return answer(5*ms + at/10_000) }, Held, "the server sustained 10/s..100/s", func(x *Result) bool { return x.WarmUp.State == Unknown }},
+		}, NotSustained, "the server sustained 200/s (p50 5 ms, p99 5 ms, no errors); the server did not sustain 400/s", func(x *Result) bool { return len(x.Stages) == 3 && len(x.Series) == 9 }},
+		"steps held": {steps, 0.1, func(time.Duration) engine.Sample { return answer(5 * ms) }, Sustained, "the server sustained all rates: 100/s p99 5 ms, 200/s p99 5 ms, 400/s p99 5 ms; no errors", nil},
+		"ramp":       {ramp, 0.1, func(at time.Duration) engine.Sample { return answer(5*ms + at/10_000) }, Sustained, "the server sustained 10/s..100/s", func(x *Result) bool { return x.WarmUp.State == Unknown }},
 		"nothing": {at(0.01, time.Minute), 0.1, func(time.Duration) engine.Sample {
 			return engine.Sample{Answer: engine.Answer{Failure: engine.Timeout}, End: minute}
 		}, Silent, "timeout 1 time", nil},

@@ -36,11 +36,11 @@ type Answer string
 
 // Outcomes of a search.
 const (
-	Found          Answer = "found"
-	FailsAtLowest  Answer = "fails-at-lowest"
-	HoldsAtHighest Answer = "holds-at-highest"
-	GeneratorFirst Answer = "generator-first" // the generator is at its limit at Rate; the server's limit is unknown
-	NotMonotone    Answer = "not-monotone"    // a rate above a failed one holds, or a rate that held fails later
+	Found            Answer = "found"
+	FailsAtLowest    Answer = "fails-at-lowest"
+	HoldsAtHighest   Answer = "holds-at-highest"
+	GeneratorFirst   Answer = "generator-first" // the generator is at its limit at Rate; the server's limit is unknown
+	KneeNonMonotonic Answer = "not-monotonic"   // a rate above a failed one holds, or a rate that held fails later
 )
 
 // precision is the maximum relative difference between the rate found and the failed rate.
@@ -68,7 +68,7 @@ type kneeResult struct {
 	Answer Answer
 	Rate   float64 // held in a confirming stage
 	Failed float64 // lowest failed or generator-limited rate above Rate
-	// Odd is set with NotMonotone: a rate above Failed that holds, or a rate that first held
+	// Odd is set with KneeNonMonotonic: a rate above Failed that holds, or a rate that first held
 	// and then failed.
 	Odd float64
 }
@@ -107,7 +107,7 @@ func (s *search) Run() (kneeResult, error) {
 	}
 	if above := min(high*beyond, s.Highest); why == Fails && above > high {
 		if again, err := s.twice(above); err != nil || again {
-			return kneeResult{Answer: NotMonotone, Failed: high, Odd: above}, err
+			return kneeResult{Answer: KneeNonMonotonic, Failed: high, Odd: above}, err
 		}
 	}
 	return s.confirm(low, high, why)
@@ -121,7 +121,7 @@ func (s *search) none(why Verdict) (kneeResult, error) {
 	}
 	if above := min(s.Lowest*factor, s.Highest); above > s.Lowest {
 		if again, err := s.twice(above); err != nil || again {
-			return kneeResult{Answer: NotMonotone, Failed: s.Lowest, Odd: above}, err
+			return kneeResult{Answer: KneeNonMonotonic, Failed: s.Lowest, Odd: above}, err
 		}
 	}
 	return kneeResult{Answer: FailsAtLowest, Failed: s.Lowest}, nil
@@ -149,7 +149,7 @@ func (s *search) confirm(low, high float64, why Verdict) (kneeResult, error) {
 			answer = GeneratorFirst
 		}
 	}
-	return kneeResult{Answer: NotMonotone, Failed: low, Odd: low}, nil
+	return kneeResult{Answer: KneeNonMonotonic, Failed: low, Odd: low}, nil
 }
 
 // decide measures a rate. One stage that holds is enough: an overloaded server does not hold

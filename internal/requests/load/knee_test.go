@@ -48,13 +48,13 @@ func TestAnswers(t *testing.T) {
 		// The generator's limit at 3000 is not the answer: the server's is lower.
 		"both": {server{holds: upTo(2100), able: 3000}, 10, 1e6, Found, 2058, 2100},
 		// Slow while it sleeps between requests.
-		"quick when busy": {server{holds: func(r float64) bool { return r > 15 && r < 1000 }}, 10, 1e6, NotMonotone, 0, 0},
+		"quick when busy": {server{holds: func(r float64) bool { return r > 15 && r < 1000 }}, 10, 1e6, KneeNonMonotonic, 0, 0},
 		// A hole, as of a cache that is thrown away at some rates.
-		"hole": {server{holds: func(r float64) bool { return r < 300 || r > 325 && r < 900 }}, 155, 1e6, NotMonotone, 0, 0},
+		"hole": {server{holds: func(r float64) bool { return r < 300 || r > 325 && r < 900 }}, 155, 1e6, KneeNonMonotonic, 0, 0},
 		"gets worse": {server{holds: func(r float64) bool {
 			flaky++
 			return r <= 100 && flaky < 14
-		}}, 10, 1e6, NotMonotone, 0, 0},
+		}}, 10, 1e6, KneeNonMonotonic, 0, 0},
 	} {
 		s := search{Lowest: c.low, Highest: c.high, Stage: c.stage}
 		got, err := s.Run()
@@ -136,7 +136,7 @@ func TestNoise(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Fatal(err)
-			case got.Answer == NotMonotone:
+			case got.Answer == KneeNonMonotonic:
 				silent++
 			case got.Answer != Found || got.Rate < 0.9*knee || got.Rate > knee*(1+4*c.width):
 				wrong++

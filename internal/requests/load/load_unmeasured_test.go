@@ -44,7 +44,7 @@ func TestNothingMeasuredIsNoTime(t *testing.T) {
 	}
 
 	text.Reset()
-	y := &mqtt.Result{Word: mqtt.NotHeld, Pull: &mqtt.PullBy{}, Hosts: 3,
+	y := &mqtt.Result{Word: mqtt.NotSustained, Pull: &mqtt.PullBy{}, Hosts: 3,
 		Rounds: []mqtt.Round{{Settings: "limit=none", Jobs: 3, DurationS: 10, Pull: &mqtt.PullRound{}}}}
 	y.Print(s, &evidence.Run{})
 	if got := text.String(); noTime.MatchString(got) || !strings.Contains(got, "time until pick-up: p50 -, p99 -; time per report: p50 -, p99 -; at most 0 jobs in progress") ||

@@ -23,15 +23,15 @@ type Word string
 
 // Verdicts of a load.
 const (
-	Held     Word = "held"              // open model: the answers kept up with the starts
-	Measured Word = "measured"          // closed model: throughput was measured
-	NotHeld  Word = "not-held"          // the answers did not keep up with the starts
-	Limited  Word = "generator-limited" // the generator could not keep the rate
-	Warming  Word = "not-settled"       // the server became faster until the end
-	Silent   Word = "nothing-answered"
-	Partial  Word = "client-lost"     // one of several generators was lost, and its counts are unknown
-	TooSlow  Word = "fails-at-lowest" // --find-knee: the lowest rate misses the thresholds
-	Wavers   Word = "not-monotone"    // --find-knee: results are not monotonic in the rate
+	Sustained    Word = "sustained"         // open model: the answers kept up with the starts
+	Measured     Word = "measured"          // closed model: throughput was measured
+	NotSustained Word = "not-sustained"     // the answers did not keep up with the starts
+	Limited      Word = "generator-limited" // the generator could not keep the rate
+	Warming      Word = "not-settled"       // the server became faster until the end
+	Silent       Word = "nothing-answered"
+	Partial      Word = "client-lost"     // one of several generators was lost, and its counts are unknown
+	TooSlow      Word = "fails-at-lowest" // --find-knee: the lowest rate misses the thresholds
+	NonMonotonic Word = "not-monotonic"   // --find-knee: results are not monotonic in the rate
 )
 
 // Result is the result of a load.

@@ -180,7 +180,7 @@ func (x *Result) verdict() (Word, string) {
 	case x.Generator.Limited:
 		return Limited, strings.Join(append([]string{"the generator was the limit, not the broker"}, wrong...), "; ")
 	case len(wrong) > 0:
-		return NotHeld, strings.Join(wrong, "; ")
+		return NotSustained, strings.Join(wrong, "; ")
 	}
 	text := fmt.Sprintf("%s connected (p99 %s)", internaltext.Count(c.Connected, "host"), unit.FormatSeconds(c.Latency.P99S))
 	for _, o := range x.whole() {
@@ -194,7 +194,7 @@ func (x *Result) verdict() (Word, string) {
 		}
 		text += fmt.Sprintf("; %sall %s %s, notifications p50 %s, p99 %s", about, internaltext.Count(o.Jobs, "job"), did, unit.FormatSeconds(o.Latency.P50S), unit.FormatSeconds(o.Latency.P99S))
 	}
-	return Held, text
+	return Sustained, text
 }
 
 // whole returns the completed rounds.

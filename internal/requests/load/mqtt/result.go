@@ -18,10 +18,10 @@ type Word string
 
 // Verdicts of a load.
 const (
-	Held    Word = "held"              // all hosts connected and did their jobs
-	NotHeld Word = "not-held"          // hosts were refused, or jobs were lost
-	Limited Word = "generator-limited" // the generator could not keep the load
-	Silent  Word = "nobody-connected"
+	Sustained    Word = "sustained"         // all hosts connected and did their jobs
+	NotSustained Word = "not-sustained"     // hosts were refused, or jobs were lost
+	Limited      Word = "generator-limited" // the generator could not keep the load
+	Silent       Word = "nobody-connected"
 )
 
 // Result is the result of a load.

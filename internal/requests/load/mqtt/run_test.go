@@ -65,7 +65,7 @@ func TestAllAreNotified(t *testing.T) {
 	}
 	x := ran(t.Context(), t, p)
 	o := x.Rounds[0]
-	if x.Word != Held && x.Word != Limited || x.Connect.Connected != 300 || x.Connect.Latency.N != 300 || o.Notified != 300 || o.Published != 300 || o.SentAgain != 0 || o.Undelivered != 0 || o.Latency.N != 300 || o.NotifiedRate <= 0 {
+	if x.Word != Sustained && x.Word != Limited || x.Connect.Connected != 300 || x.Connect.Latency.N != 300 || o.Notified != 300 || o.Published != 300 || o.SentAgain != 0 || o.Undelivered != 0 || o.Latency.N != 300 || o.NotifiedRate <= 0 {
 		t.Errorf("%s %s: %+v %+v", x.Word, x.Text, x.Connect, o)
 	}
 	for _, g := range x.Gates {
@@ -99,7 +99,7 @@ func TestBrokerIsFull(t *testing.T) {
 	p.Gates = append(p.Gates, g)
 	x := ran(t.Context(), t, p)
 	c, o := x.Connect, x.Rounds[0]
-	if x.Word != NotHeld || c.Connected != 100 || c.Refused != 150 || c.FirstRefused == nil || *c.FirstRefused > 100 || c.Failures[closedOff].N != 150 || !strings.Contains(x.Text, "100 of 250 hosts were connected") {
+	if x.Word != NotSustained || c.Connected != 100 || c.Refused != 150 || c.FirstRefused == nil || *c.FirstRefused > 100 || c.Failures[closedOff].N != 150 || !strings.Contains(x.Text, "100 of 250 hosts were connected") {
 		t.Errorf("%s %s: %+v", x.Word, x.Text, c)
 	}
 	if o.Notified != 0 || o.Undelivered != 250 || o.NotConnected != 150 || o.Published != 0 || o.NotPublished == 0 || o.PublishFailures[closedOff].N != o.NotPublished || len(x.Failed()) != 1 {
@@ -142,7 +142,7 @@ func TestLost(t *testing.T) {
 	x := ran(t.Context(), t, p)
 	o := x.Rounds[0]
 	// host3 is gone before its job comes, and host5's message is lost.
-	if x.Connect.Lost != 1 || o.Notified != 18 || o.Undelivered != 2 || o.Published != 20 || o.Latency.N != 20 || o.Latency.MaxS < 1 || x.Word != NotHeld {
+	if x.Connect.Lost != 1 || o.Notified != 18 || o.Undelivered != 2 || o.Published != 20 || o.Latency.N != 20 || o.Latency.MaxS < 1 || x.Word != NotSustained {
 		t.Errorf("%s: %+v %+v", x.Text, x.Connect, o)
 	}
 }
