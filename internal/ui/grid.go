@@ -121,6 +121,7 @@ func (g *Grid) shown(wide bool) shownGrid {
 		}
 		all.Rows = append(all.Rows, cells)
 	}
+	all.oneUnit()
 	if wide {
 		return all
 	}

@@ -42,7 +42,7 @@ var districts = []district{
 	{path: "internal/stats", layer: 0, budget: budget{1, 660, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 430, 23}},
 	{path: "internal/host", layer: 0, budget: budget{1, 8160, 104}},
-	{path: "internal/ui", layer: 0, budget: budget{2, 2680, 85}},
+	{path: "internal/ui", layer: 0, budget: budget{2, 2760, 85}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
 	{path: "profiles", layer: 0, budget: budget{1, 80, 3}},
