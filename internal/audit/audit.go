@@ -78,7 +78,7 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 		r.Screen.Say("with %s", a.For.Words())
 	}
 	for _, p := range r.absent {
-		r.Screen.Say("%s is not installed here: only %s", p, applying(a.Findings, p))
+		r.Screen.Say("%s is not installed here: %s", p, applying(a.Findings, p))
 	}
 	return a, nil
 }
@@ -91,10 +91,13 @@ func applying(all []rule.Finding, platform string) string {
 			ids[f.ID] = true
 		}
 	}
-	if len(ids) == 1 {
-		return "1 of its rules applies"
+	switch len(ids) {
+	case 0:
+		return "none of its rules applies"
+	case 1:
+		return "only 1 of its rules applies"
 	}
-	return fmt.Sprintf("%d of its rules apply", len(ids))
+	return fmt.Sprintf("only %d of its rules apply", len(ids))
 }
 
 // newer describes the versions of the checked platforms that are newer than all known ones.

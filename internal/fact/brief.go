@@ -288,7 +288,13 @@ func briefNet(f *Facts) string {
 		if s, ok := d.SpeedBps.Get(); ok {
 			words = append(words, unit.Digits(float64(s)/1e9)+" Gbit/s")
 		}
-		words = append(words, "mtu "+number(d.MTUBytes), number(d.RxQueues)+" rx "+number(d.TxQueues)+" tx queues")
+		_, rx := d.RxQueues.Get()
+		_, tx := d.TxQueues.Get()
+		queues := "queues unknown"
+		if rx || tx {
+			queues = number(d.RxQueues) + " rx " + number(d.TxQueues) + " tx queues"
+		}
+		words = append(words, "mtu "+number(d.MTUBytes), queues)
 		parts = append(parts, strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " "))
 		if len(parts) == 8 {
 			parts = append(parts, "...")

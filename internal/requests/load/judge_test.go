@@ -195,3 +195,13 @@ func TestGatesOfStages(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestResultWords tests the words of the JSON output, which programs compare.
+func TestResultWords(t *testing.T) {
+	for word, want := range map[Word]string{Sustained: "sustained", NotSustained: "not-sustained", NonMonotonic: "not-monotonic"} {
+		text, err := json.Marshal(Result{Word: word})
+		if err != nil || !strings.Contains(string(text), `"result":"`+want+`"`) {
+			t.Errorf("%s: %v, %.200s", want, err, text)
+		}
+	}
+}
