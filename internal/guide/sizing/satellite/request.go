@@ -116,7 +116,11 @@ func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, err
 	r, err := sizing.For(f, "satellite", "satellite-releases", w.Version)
 	var bad *sizing.InputError
 	if errors.As(err, &bad) {
-		return nil, &sizing.InputError{Input: "product-version", Err: bad.Err}
+		var works []string
+		for _, option := range bad.Works {
+			works = append(works, "--product-"+strings.TrimPrefix(option, "--"))
+		}
+		return nil, &sizing.InputError{Input: "product-version", Err: bad.Err, Works: works}
 	}
 	if err != nil {
 		return nil, err
