@@ -53,7 +53,7 @@ func (g *shownGrid) oneUnit() {
 }
 
 // common returns the largest unit in which all times, in seconds, are at least least and below
-// 10,000; "" if there is none.
+// 10,000, or "".
 func common(values map[int]float64, least float64) (seconds float64, name string) {
 	for _, u := range times {
 		fits := true

@@ -104,6 +104,13 @@ func (o *decider) decide(w *placement.Workload) []Decision {
 		weight := func(p placement.WorkloadProcess) int64 { return p.ResidentBytes * int64(p.CPU) }
 		return cmp.Or(bound(a)-bound(b), cmp.Compare(weight(b), weight(a)))
 	})
+	var movable []*placement.WorkloadProcess
+	for i := range all {
+		if p := &all[i]; o.selects(p) && o.stays(p) == "" {
+			movable = append(movable, p)
+		}
+	}
+	w.Lift(movable)
 	out := []Decision{}
 	for i := range all {
 		p := &all[i]
@@ -158,8 +165,10 @@ func (o *decider) decideOne(w *placement.Workload, p *placement.WorkloadProcess)
 		if d.Why = o.threads(p.ID); d.Why == "" {
 			d.Move, d.Nodes, d.CPUs, d.MoveBytes = true, nodes.String(), cpus.String(), away
 			d.spread = w.Place(p, nodes)
+			return d
 		}
 	}
+	w.Keep(p)
 	return d
 }
 

@@ -111,15 +111,19 @@ func newPlan() *Plan {
 func (w *Workload) plan(unitMemory func(cgroup string) int64) *Plan {
 	plan := newPlan()
 	plan.Small, plan.Notes = w.Small, append(plan.Notes, w.Notes...)
-	var order []*WorkloadProcess
+	var order, movable []*WorkloadProcess
 	staying := map[string]string{} // by unit: a process that stays; a drop-in holds for all of them
 	for i := range w.Processes {
 		p := &w.Processes[i]
 		order = append(order, p)
-		if reason, _ := w.stays(p); reason != "" && p.Candidate && p.serviceUnit() != "" {
+		switch reason, _ := w.stays(p); {
+		case reason == "":
+			movable = append(movable, p)
+		case p.Candidate && p.serviceUnit() != "":
 			staying[p.Unit] = fmt.Sprintf("%s: %s (%d) is %s", p.Unit, p.Name, p.PID, reason)
 		}
 	}
+	w.Lift(movable)
 	slices.SortStableFunc(order, func(a, b *WorkloadProcess) int {
 		return cmp.Compare(b.ResidentBytes*int64(b.CPU), a.ResidentBytes*int64(a.CPU))
 	})
@@ -134,6 +138,9 @@ func (w *Workload) plan(unitMemory func(cgroup string) int64) *Plan {
 			nodes, reason, detail = w.destination(p, unitMemory)
 		}
 		if reason != "" {
+			if slices.Contains(movable, p) {
+				w.Keep(p)
+			}
 			plan.Stay = append(plan.Stay, Stay{p.PID, p.Name, reason, detail})
 			continue
 		}

@@ -12,17 +12,16 @@ import (
 // numad's -u.
 const Utilization = 85
 
-// Target returns the nodes on which a process with known memory fits best, if its own memory and
-// CPU time count as free: numad's choice for a running process. utilization is in percent.
+// Target returns the nodes on which a process with known memory fits best, if its own memory counts as
+// free: numad's choice for a running process, of which Lift has made the CPU time free. utilization is in
+// percent.
 //
 // The process needs the memory that it uses, or its virtual size if it uses 80 % of a node and its
 // virtual size exceeds one node. It needs the CPU time that it uses, but at most as many cores as
 // it has threads (a virtual machine: CPUs). Its own memory counts a little more than free memory
 // (17/16), and if it is bound to some nodes, more (5/4), so that a process does not move for
-// nothing. Unlike numad, which assumes that a process runs where its memory is, Target counts its CPU
-// time as free where its threads last ran: on a busy machine, only that node has a CPU for it. And the
-// time in which its threads wait for a CPU counts for the worth of a node, though not for the number of
-// nodes: two processes that share a CPU need two.
+// nothing. Unlike numad, Target also counts the time in which its threads wait for a CPU: for the worth
+// of a node, though not for the number of nodes. Two processes that share a CPU need two.
 func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
 		return unit.CPUSet{}
@@ -42,40 +41,74 @@ func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	return unit.CPUs(choose(w.without(p), n)...)
 }
 
-// without returns the rooms that the nodes would have without the process.
+// without returns the rooms that the nodes would have without the memory of the process.
 func (w *Workload) without(p *WorkloadProcess) []Room {
-	on := w.nodesOf(p)
-	free, bound := p.CPU, on.Len() < len(w.Rooms)
-	for _, r := range w.Rooms {
-		if on.Has(r.Node) {
-			free += r.FreeCPU
-		}
+	more := 17.0 / 16
+	if w.nodesOf(p).Len() < len(w.Rooms) { // bound
+		more = 5.0 / 4
 	}
-	memory, cpu, known := map[int]float64{}, map[int]float64{}, 0.0
+	memory := map[int]float64{}
 	for _, s := range p.Memory.Nodes {
 		memory[s.Node] = float64(s.Bytes) / (1 << 20)
-		cpu[s.Node] = float64(p.CPU) * s.CPUPercent / 100
-		known += s.CPUPercent
 	}
 	var rooms []Room
 	for _, r := range w.Rooms {
-		mb, more := memory[r.Node], 17.0/16
-		if bound {
-			more = 5.0 / 4
-		}
-		r.FreeMB = min(r.FreeMB+int(mb*more), r.TotalMB)
-		switch {
-		case !bound && known > 0:
-			r.FreeCPU += int(math.Round(cpu[r.Node]))
-		case !bound:
-			r.FreeCPU += int(math.Round(float64(p.CPU) * mb * (1 << 20) / float64(p.Memory.Bytes)))
-		case on.Has(r.Node):
-			r.FreeCPU = free / on.Len()
-		}
-		r.FreeCPU = min(r.FreeCPU, r.TotalCPU)
+		r.FreeMB = min(r.FreeMB+int(memory[r.Node]*more), r.TotalMB)
 		rooms = append(rooms, r)
 	}
 	return rooms
+}
+
+// Lift changes the rooms to what they were if the processes did not run: Place or Keep then takes the room
+// of each again. What the CPUs do besides the processes is known in sum. By node it is known less
+// well, because a process may have run on another node during the interval than where its threads last
+// ran; so what is left of each node's use is reduced to the sum.
+func (w *Workload) Lift(processes []*WorkloadProcess) {
+	lifted, sum := map[int]float64{}, 0.0
+	for _, p := range processes {
+		for n, cpu := range w.cpuByNode(p) {
+			lifted[n] += cpu
+		}
+		sum -= float64(p.CPU)
+	}
+	others, left := map[int]float64{}, 0.0
+	for _, r := range w.Rooms {
+		busy := float64(r.TotalCPU - r.FreeCPU)
+		sum += busy
+		others[r.Node] = max(busy-lifted[r.Node], 0)
+		left += others[r.Node]
+	}
+	for i := range w.Rooms {
+		r := &w.Rooms[i]
+		if r.FreeCPU = r.TotalCPU; left > 0 {
+			r.FreeCPU -= int(math.Round(others[r.Node] * max(sum, 0) / left))
+		}
+	}
+}
+
+// Keep takes the CPU time of a process that Lift has made free, and that stays where it is.
+func (w *Workload) Keep(p *WorkloadProcess) {
+	use := w.cpuByNode(p)
+	for i := range w.Rooms {
+		w.Rooms[i].FreeCPU -= int(math.Round(use[w.Rooms[i].Node]))
+	}
+}
+
+// cpuByNode returns the CPU time of a process by node, in hundredths of a core: where its threads last
+// ran, or else evenly on the nodes that it may use.
+func (w *Workload) cpuByNode(p *WorkloadProcess) map[int]float64 {
+	use, known := map[int]float64{}, 0.0
+	for _, s := range p.Memory.Nodes {
+		use[s.Node] = float64(p.CPU) * s.CPUPercent / 100
+		known += s.CPUPercent
+	}
+	if known == 0 {
+		nodes := w.nodesOf(p).Numbers()
+		for _, n := range nodes {
+			use[n] = float64(p.CPU) / float64(len(nodes))
+		}
+	}
+	return use
 }
 
 // nodesOf returns the nodes with CPUs that the process may use.
@@ -101,7 +134,7 @@ func (p *WorkloadProcess) Elsewhere(nodes unit.CPUSet) (bytes int64) {
 	return bytes
 }
 
-// Place changes the rooms to what they are after a process has moved to the nodes, and returns its
+// Place changes the rooms to what they are after a lifted process has moved to the nodes, and returns its
 // memory by node, in bytes. What is on the nodes stays; the rest is spread over them in proportion to
 // their free memory.
 func (w *Workload) Place(p *WorkloadProcess, nodes unit.CPUSet) map[int]int64 {
@@ -120,11 +153,9 @@ func (w *Workload) Place(p *WorkloadProcess, nodes unit.CPUSet) map[int]int64 {
 		s := was[r.Node]
 		if nodes.Has(r.Node) {
 			to[r.Node] = s.Bytes + int64(float64(p.Elsewhere(nodes))*float64(max(r.FreeMB, 1))/float64(free))
-			r.FreeCPU -= (p.CPU + p.Waiting) / nodes.Len()
+			r.FreeCPU -= (p.CPU + p.Waiting) / nodes.Len() // below 0: more is wanted than the node has
 		}
 		r.FreeMB = min(r.FreeMB+toMB(s.Bytes-to[r.Node]), r.TotalMB)
-		// Below 0: more is wanted than the node has.
-		r.FreeCPU = min(r.FreeCPU+int(float64(p.CPU)*s.CPUPercent/100), r.TotalCPU)
 	}
 	return to
 }

@@ -71,12 +71,44 @@ func TestTarget(t *testing.T) {
 // have free.
 func TestPlace(t *testing.T) {
 	w, p := fourRooms([4]int{300, 100, 300, 300}, [4]int{}), running("0-7", 100, 1, 100, 200, 60, 40)
-	p.Memory.Nodes[0].CPUPercent = 100
 	to := w.Place(p, unit.CPUs(0, 1))
 	if want := map[int]int64{0: 175 << 20, 1: 225 << 20}; !maps.Equal(to, want) {
 		t.Errorf("%v, want %v", to, want)
 	}
-	if r := w.Rooms; r[0].FreeMB != 225 || r[1].FreeMB != 75 || r[2].FreeMB != 360 || r[0].FreeCPU != 50 || r[1].FreeCPU != -50 {
+	if r := w.Rooms; r[0].FreeMB != 225 || r[1].FreeMB != 75 || r[2].FreeMB != 360 || r[0].FreeCPU != -50 || r[1].FreeCPU != -50 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestLift: without the processes, the nodes have what they and the other processes leave, whether or not
+// the threads last ran where they ran before. Keep takes the same CPU time again.
+func TestLift(t *testing.T) {
+	on := func(p *WorkloadProcess, node int) *WorkloadProcess { p.Memory.Nodes[node].CPUPercent = 100; return p }
+	one := func(cpus string, cpu int) *WorkloadProcess { return running(cpus, cpu, 1, 60, 60, 60, 60) }
+	for _, c := range []struct {
+		name      string
+		free      [4]int
+		processes []*WorkloadProcess
+		want      [4]int
+	}{
+		{"none", [4]int{10, 20, 30, 200}, nil, [4]int{10, 20, 30, 200}},
+		{"where it runs", [4]int{100, 200, 200, 200}, []*WorkloadProcess{on(one("0-7", 100), 0)}, [4]int{200, 200, 200, 200}},
+		{"where it ran, now elsewhere", [4]int{100, 200, 200, 200}, []*WorkloadProcess{on(one("0-7", 100), 3)}, [4]int{200, 200, 200, 200}},
+		{"besides others", [4]int{40, 140, 200, 200}, []*WorkloadProcess{on(one("0-7", 100), 0)}, [4]int{140, 140, 200, 200}},
+		{"elsewhere, and others", [4]int{40, 140, 200, 200}, []*WorkloadProcess{on(one("0-7", 100), 3)}, [4]int{113, 167, 200, 200}},
+		{"unknown, bound", [4]int{100, 100, 140, 200}, []*WorkloadProcess{one("0-3", 200)}, [4]int{200, 200, 140, 200}},
+		{"more than the CPUs did", [4]int{190, 200, 200, 200}, []*WorkloadProcess{on(one("0-7", 100), 0)}, [4]int{200, 200, 200, 200}},
+	} {
+		w := fourRooms([4]int{}, c.free)
+		w.Lift(c.processes)
+		for i, r := range w.Rooms {
+			if r.FreeCPU != c.want[i] {
+				t.Errorf("%s: node %d has %d free, want %d", c.name, i, r.FreeCPU, c.want[i])
+			}
+		}
+	}
+	w := fourRooms([4]int{}, [4]int{200, 200, 200, 200})
+	if w.Keep(on(one("0-7", 70), 2)); w.Rooms[2].FreeCPU != 130 || w.Rooms[0].FreeCPU != 200 {
+		t.Errorf("%+v", w.Rooms)
 	}
 }
