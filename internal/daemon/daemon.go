@@ -198,13 +198,11 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 				return nil
 			})
 		case <-ev.balance:
-			// First, as the check for an experiment makes a look cost more context switches. During one
-			// there is no look.
+			// Most looks find nothing to move, and end here. During an experiment there is none.
 			if later.again == nil && !d.mayMove() {
-				later.add("balance", func() error { return errIdle })
-			} else {
-				later.add("balance", func() error { return d.balance(ctx) })
+				continue
 			}
+			later.add("balance", func() error { return d.balance(ctx) })
 		case <-later.again:
 		}
 		if d.leased() {
