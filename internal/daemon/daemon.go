@@ -198,7 +198,7 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 				return nil
 			})
 		case <-ev.balance:
-			// Most looks find nothing to move, and end here. During an experiment there is none.
+			// Most looks find nothing to move, and end here. During an experiment there are no looks.
 			if later.again == nil && !d.mayMove() {
 				continue
 			}

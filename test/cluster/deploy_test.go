@@ -131,8 +131,8 @@ func (d *deployed) rolledOut() {
 // stands is a part of what `kubectl fettle status` says of a node.
 type stands struct {
 	Node, Wanted, Applied, State string
-	Values                          []struct{ Setting, Verdict, Why string }
-	Conditions                      []struct{ Type, Status, Reason, Message string }
+	Values                       []struct{ Setting, Verdict, Why string }
+	Conditions                   []struct{ Type, Status, Reason, Message string }
 }
 
 // status asks the plug-in.

@@ -220,7 +220,7 @@ func (b *operatorBench) status() {
 	var d struct {
 		Nodes []struct {
 			Node, State, Wanted, Rule string
-			Computed                     bool `json:"rule_computed"`
+			Computed                  bool `json:"rule_computed"`
 		}
 		Counts map[string]int
 	}
