@@ -121,7 +121,7 @@ func (g *Grid) shown(wide bool) shownGrid {
 		}
 		all.Rows = append(all.Rows, cells)
 	}
-	all.oneUnit()
+	all.OneUnit()
 	if wide {
 		return all
 	}

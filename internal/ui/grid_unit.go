@@ -15,17 +15,17 @@ var times = []struct {
 	seconds float64
 }{{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}
 
-// oneUnit writes the times of each numeric column in one unit, if each remains easy to read: below
+// OneUnit writes the times of each numeric column in one unit, if each remains easy to read: below
 // 10,000 and at least 1, or else at least 0.01. Longer times, in minutes, hours or days, keep their
 // units.
-func (g *shownGrid) oneUnit() {
+func (g *Grid) OneUnit() {
 	for j, c := range g.Columns {
 		if !c.Right {
 			continue
 		}
 		values, units := map[int]float64{}, map[string]bool{}
 		for i, row := range g.Rows {
-			if row[j] == unit.NotMeasured || row[j] == "" {
+			if j >= len(row) || row[j] == unit.NotMeasured || row[j] == "" {
 				continue
 			}
 			v, name, ok := timeOf(row[j])

@@ -108,6 +108,7 @@ func WriteKeyed(s *ui.Screen, g ui.Grid) {
 		g.Write(s)
 		return
 	}
+	g.OneUnit() // as Write does, so that the widths are those that it shows
 	widths := make([]int, len(g.Columns))
 	for c := range g.Columns {
 		widths[c] = utf8.RuneCountInString(g.Columns[c].Head)

@@ -184,7 +184,7 @@ func TestLongKeys(t *testing.T) {
 	long := "GET /" + strings.Repeat("directory/", 9) + "end"
 	grid := func() ui.Grid {
 		g := ui.Grid{Columns: []ui.Column{{Head: "path"}, {Head: "mean", Right: true}, {Head: "p50", Optional: true}, {Head: "total", Wide: true}}}
-		g.Rows = [][]string{{long, "12.3 ms", strings.Repeat("5", 40), "1 s"}, {"GET /", "1 s", "2 s", "3 s"}}
+		g.Rows = [][]string{{long, "12.3 ms", strings.Repeat("5", 40), "1 s"}, {"GET /", "900 ms", "2 s", "3 s"}}
 		return g
 	}
 	for _, c := range []struct {
