@@ -201,6 +201,8 @@ var design = sync.OnceValue(func() (d struct {
 	d.page = template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"text":  text.PrintableLine,
 		"lines": printableLines,
+		// A heading on a terminal ends with a colon if a command follows.
+		"heading": func(s string) string { return strings.TrimSuffix(text.PrintableLine(s), ":") },
 	}).ParseFS(files, "page.html", "chart.html"))
 	return d
 })
