@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,12 +27,12 @@ type nodes struct {
 	*fake
 	pid   int
 	cpus  [2]int
-	all   string     // the CPUs that the process may use before a move
-	ticks int        // CPU time that the process is said to have used
-	idle  bool       // it uses none
-	mu    sync.Mutex // guards next
+	all   string      // the CPUs that the process may use before a move
+	ticks int         // CPU time that the process is said to have used
+	idle  atomic.Bool // it uses none
+	mu    sync.Mutex  // guards next
 	// opened is how often the daemon has opened the machine.
-	opened int
+	opened atomic.Int64
 	next   []time.Duration
 }
 
@@ -80,7 +81,7 @@ func (n *nodes) works(id host.TaskID) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if !n.idle {
+	if !n.idle.Load() {
 		n.ticks += 1000
 	}
 	dir := fmt.Sprintf("/proc/%d/", n.pid)
@@ -129,7 +130,7 @@ func (n *nodes) intervals() []time.Duration {
 // run starts a daemon whose loop has only the timer of numa_balance.
 func (n *nodes) run(ctx context.Context) *Daemon {
 	n.t.Helper()
-	d := New(Config{Open: func(ctx context.Context) (*Machine, error) { n.opened++; return n.open(ctx) }, Log: &n.log})
+	d := New(Config{Open: func(ctx context.Context) (*Machine, error) { n.opened.Add(1); return n.open(ctx) }, Log: &n.log})
 	m, err := d.open(ctx)
 	if err != nil {
 		n.t.Fatal(err)
@@ -241,17 +242,17 @@ func TestBalance(t *testing.T) {
 // TestBalanceQuiet: while no process may move, passes do not open the machine. Later ones move.
 func TestBalanceQuiet(t *testing.T) {
 	n := newNodes(t, startSleeper(t), "numa_balance=all")
-	n.idle = true
+	n.idle.Store(true)
 	n.in(func(*Daemon) {
 		after(time.Second)
 		n.intervals()
-		opened := n.opened
+		opened := n.opened.Load()
 		after(time.Minute)
-		if got, want := n.intervals(), []time.Duration{10 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}; !slices.Equal(got, want) || n.opened != opened {
-			t.Errorf("the next passes are after %v, want %v; opened the machine %d times, %d times before", got, want, n.opened, opened)
+		if got, want := n.intervals(), []time.Duration{10 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}; !slices.Equal(got, want) || n.opened.Load() != opened {
+			t.Errorf("the next passes are after %v, want %v; opened the machine %d times, %d times before", got, want, n.opened.Load(), opened)
 		}
 		n.wantBound("idle", n.all)
-		n.idle = false
+		n.idle.Store(false)
 		after(time.Minute)
 		n.wantBound("busy", fmt.Sprint(n.cpus[1]))
 	})
