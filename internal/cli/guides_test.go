@@ -36,13 +36,17 @@ var notRun = map[string]string{
 
 // exitsHere has the exit codes of examples that do not succeed on the stand-in.
 var exitsHere = map[string]int{
-	"check kubelet --for 1.37":             1, // it has no kubelet
-	"irq advise":                           1,
-	"irq advise ":                          1, // it has no interrupts
-	"irq advise eth0":                      1,
-	"irq advise --output json > plan.json": 1,
-	"verify throughput-performance":        3, // other examples have changed values since
-	"verify --all":                         3,
+	"check kubelet --for 1.37":                1, // it has no kubelet
+	"irq advise":                              1,
+	"irq advise ":                             1, // it has no interrupts
+	"irq advise eth0":                         1,
+	"irq advise --output json > plan.json":    1,
+	"irq show":                                1,
+	"irq show ":                               1,
+	"irq show --all --wide":                   1,
+	"irq show --root sosreport --output json": 1,
+	"verify throughput-performance":           3, // other examples have changed values since
+	"verify --all":                            3,
 }
 
 // TestHelpExamples runs the examples of the help on a stand-in machine, with logs of the

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,11 +79,22 @@ func TestSource003(t *testing.T) {
 			t.Errorf("%s: the log has a standard deviation of %v ms, the source of %v", k.indirector, deviations[i]*1000, k.deviation)
 		}
 		row := fmt.Sprintf(`(?m)^%s %s +%s +\S+ +0 +%s +.* %% +%s +%s +%s .* %s$`, k.method, k.indirector, unit.Thousands(uint64(k.count)), unit.FormatSeconds(totals[i]),
-			unit.FormatSeconds(totals[i]/float64(k.count)), unit.FormatSeconds(deviations[i]), unit.FormatSeconds(k.least/1000), unit.FormatSeconds(k.longest/1000))
+			inMs(totals[i]/float64(k.count)), inMs(deviations[i]), unit.FormatSeconds(k.least/1000), unit.FormatSeconds(k.longest/1000))
 		if !regexp.MustCompile(row).MatchString(out.String()) {
 			t.Errorf("no row %s in\n%s", row, out.String())
 		}
 	}
+}
+
+// inMs formats a time as a column does of which all times are below 10,000 ms.
+func inMs(seconds float64) string {
+	text := unit.FormatSeconds(seconds)
+	number, found := strings.CutSuffix(text, " s")
+	n, err := strconv.ParseFloat(number, 64)
+	if !found || err != nil {
+		return text
+	}
+	return unit.Digits(1000*n) + " ms"
 }
 
 // writeSource003 writes the log, and gives what the requests of each sort took in sum and their
