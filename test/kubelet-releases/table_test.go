@@ -26,8 +26,11 @@ func missing(t *testing.T, format string, args ...any) {
 // At night they are downloaded; else the test runs where they are in the cache.
 func TestTable(t *testing.T) {
 	want, err := generate(os.Getenv("FETTLE_TEST_NIGHTLY") == "1")
+	if err != nil && os.Getenv("FETTLE_TEST_NIGHTLY") != "1" {
+		t.Skipf("make test-nightly downloads the modules of all releases: %v", err)
+	}
 	if err != nil {
-		missing(t, "the modules are not all here (downloaded with FETTLE_TEST_NIGHTLY=1): %v", err)
+		t.Fatal(err)
 	}
 	got, err := os.ReadFile(table)
 	if err != nil {
