@@ -6,6 +6,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // show shows the progress of an experiment until stop is called. past is the number of visits
@@ -65,10 +66,10 @@ const unbounded = 100_000
 
 // needed describes how many visits detect an effect as large as the margin with the noise so far,
 // and whether the experiment may end earlier.
-func needed(c *prove.Course, d prove.Design, margin string) string {
+func needed(c *prove.Course, d prove.Design) string {
 	visits := func(blocks int) string { return text.Count(int(math.Round(float64(blocks)*c.Visits())), d.Unit()) }
 	blocks := c.Planned(unbounded)
-	words := visits(blocks) + " are needed to detect " + margin
+	words := visits(blocks) + " are needed to detect " + unit.Digits(100*d.Margin) + " %"
 	if blocks > d.Most {
 		words += ", and this experiment ends after at most " + visits(d.Most) + ": it may stay undecided"
 	}
@@ -81,12 +82,12 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
 		blocks := float64(d.Placebo + d.Least)
-		p.Screen.Say("takes at least %.0f runs, about %s; ends at %s at the latest", blocks*c.Visits(), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(int(math.Round(blocks*c.Visits())), "run"), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
 		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
-			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design, p.o.Margin))
+			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design))
 		case v.Phase == prove.Blocks && p.Screen.Width > 0:
 			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
 		}

@@ -20,7 +20,7 @@ func TestProgressNamesTheLimit(t *testing.T) {
 			}
 		}
 		next, _ := ahead(c, d)
-		words := needed(c, d, "2%")
+		words := needed(c, d)
 		if strings.Contains(next, "at most 40") != limited || strings.Contains(words, "may stay undecided") != limited {
 			t.Errorf("spread %v: %s; %s", spread, next, words)
 		}

@@ -19,7 +19,7 @@ const Schema = "fettle/prove/v1"
 // Method is the version of the method that derives the verdict and its text from samples. Every
 // change that alters the text for the same samples increases it. Records without a version have
 // version 1.
-const Method = 2
+const Method = 3
 
 // Evidence is the body of an experiment's run. All of it can be computed again from the design and
 // the visits.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // runner is a run of an experiment.
@@ -175,7 +177,7 @@ func (r *runner) reach() error {
 	if float64(n) <= hopeless*allowed {
 		return nil
 	}
-	runs := fmt.Sprintf("about %.0f", float64(n)*r.course.Visits())
+	runs := text.Sprintf("about %.0f", float64(n)*r.course.Visits())
 	if n == limit {
 		runs = "millions of"
 	}
@@ -183,7 +185,7 @@ func (r *runner) reach() error {
 	if r.Design.Live != nil {
 		longer = "longer windows"
 	}
-	return fmt.Errorf("%w: block noise is %s; this machine needs %s %ss to detect an effect of %s, but the limits allow %.0f; use %s, a larger --margin or more time",
+	return text.Errorf("%w: block noise is %s; this machine needs %s %ss to detect an effect of %s, but the limits allow %.0f; use %s, a larger --margin or more time",
 		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
 }
 

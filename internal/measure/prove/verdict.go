@@ -2,10 +2,10 @@ package prove
 
 import (
 	"math"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -65,9 +65,9 @@ func (c *Course) Verdict() Verdict {
 		case n >= limit:
 			v.Text += ": more " + c.design.Unit() + "s than can be made"
 		case v.Interval == nil:
-			v.Text += ": at least " + strconv.Itoa(v.More) + " more " + c.design.Unit() + "s"
+			v.Text += ": at least " + text.Count(v.More, "more "+c.design.Unit())
 		default:
-			v.Text += ": about " + strconv.Itoa(v.More) + " more " + c.design.Unit() + "s"
+			v.Text += ": about " + text.Count(v.More, "more "+c.design.Unit())
 		}
 	}
 	return v

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,14 @@ func TestEarlyStop(t *testing.T) {
 		if e.Word != word || len(e.Blocks) >= 2*e.Design.Least || said != (word != NoEffect) {
 			t.Errorf("%s: %s after %d blocks, warned of an early stop: %v", word, e.Text, len(e.Blocks), said)
 		}
+	}
+}
+
+// TestManyMoreRuns tests that a large number of runs has a comma.
+func TestManyMoreRuns(t *testing.T) {
+	e := course(t, func(_ Step, visit int) float64 { return 10 + float64(visit*visit*7%17) })
+	if !regexp.MustCompile(`about \d{1,3},\d{3} more runs$`).MatchString(e.Text) {
+		t.Error(e.Text)
 	}
 }
 
