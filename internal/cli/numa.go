@@ -90,7 +90,7 @@ func foreignArguments(args []string) (ours, foreign []string) {
 	if at < 0 {
 		return args, nil
 	}
-	if c, _, err := tree("", nil).Find(args[:at+1]); err != nil || c.Name() != "numa" {
+	if c, _, err := tree("", args[at:]).Find(args[:at+1]); err != nil || c.Name() != "numa" {
 		return args, nil // a word of another command: power record -- fettle numa run
 	}
 	if i := slices.Index(args, "--numastat"); i > at {

@@ -1,9 +1,13 @@
 package host
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +69,31 @@ func StatusFields(text string) map[string]string {
 		}
 	}
 	return out
+}
+
+// EachLine calls each for every line of a file, without the end of the line. It reads large files of
+// /proc in pieces. A line is valid only during the call, and at most 64 KiB long.
+func (h *Host) EachLine(p string, each func(line []byte)) error {
+	var r io.Reader
+	if _, live := h.Files.(liveFiles); live {
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		r = f
+	} else {
+		text, err := h.Files.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		r = bytes.NewReader(text)
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		each(lines.Bytes())
+	}
+	return lines.Err()
 }
 
 // File is the content of a file, or why it is missing. If a missing file might exist, Unknown

@@ -169,7 +169,7 @@ func measureNuma(t *testing.T) {
 	b.sleepers = 0
 	b.sleep(numaProcesses)
 	state := filepath.Join(b.dir, "state")
-	numastat, fettle := filepath.Join(b.programs, "numastat"), []string{b.fettle, "--state-dir", state, "numa"}
+	numastat, fettle := filepath.Join(b.programs, "numastat"), []string{b.fettle, "numa", "--state-dir", state}
 	mapped := b.mappings()
 	for range numaRounds {
 		b.cpu("numastat -p sleep", numastat, "-p", "sleep")

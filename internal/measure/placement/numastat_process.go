@@ -17,15 +17,11 @@ type processMemory struct {
 
 // readMemory sums the pages of a process on each node.
 func (n *numastat) readMemory(pid int) (*processMemory, error) {
-	file := n.host.File(fmt.Sprintf("/proc/%d/numa_maps", pid))
-	if !file.Exists {
-		return nil, fmt.Errorf("cannot read %s", file.Path)
-	}
 	p := &processMemory{name: n.name(pid)}
 	for i := range p.kinds {
 		p.kinds[i] = map[int]float64{}
 	}
-	fact.ParseNumaMaps(file.Text, int64(n.host.PageSize()), func(m *fact.NumaMapping) {
+	err := fact.ReadNumaMaps(n.host, pid, func(m *fact.NumaMapping) {
 		kind := 3
 		switch {
 		case m.Huge:
@@ -39,6 +35,9 @@ func (n *numastat) readMemory(pid int) (*processMemory, error) {
 			p.kinds[kind][on.Node] += float64(on.Pages) * float64(m.PageBytes) / (1 << 20)
 		}
 	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot read /proc/%d/numa_maps", pid)
+	}
 	return p, nil
 }
 

@@ -71,32 +71,51 @@ func ReadProcesses(h *host.Host, word string, self int, limit time.Duration) (*P
 	})
 	v := ReadNodes(h)
 	out := &Processes{Schema: "fettle/numa-processes/v1", Processes: []Process{}, Unread: []Unread{}}
-	out.Unread = append(out.Unread, readMaps(h, found, limit, func(i int, maps string) {
-		out.Processes = append(out.Processes, v.place(h, &found[i], maps))
+	out.Unread = append(out.Unread, readMaps(h, found, limit, func(i int, m *pages) {
+		out.Processes = append(out.Processes, v.place(h, &found[i], m))
 	})...)
 	out.Headline = out.summarize()
 	return out, nil
 }
 
-// readMaps calls each with the index and the numa_maps file of every process, in order. It stops at
-// the time limit, because the kernel walks a process's page tables to produce the file.
-func readMaps(h *host.Host, all []Identity, limit time.Duration, each func(i int, maps string)) (unread []Unread) {
+// pages is the memory of a process in bytes, by node and by memory policy.
+type pages struct {
+	nodes    map[int]int64
+	policies map[string]int64
+	err      error
+}
+
+func readPages(h *host.Host, pid int) *pages {
+	p := &pages{nodes: map[int]int64{}, policies: map[string]int64{}}
+	p.err = fact.ReadNumaMaps(h, pid, func(m *fact.NumaMapping) {
+		for _, n := range m.Nodes {
+			p.nodes[n.Node] += n.Pages * m.PageBytes
+			p.policies[m.Policy] += n.Pages * m.PageBytes
+		}
+	})
+	return p
+}
+
+// readMaps calls each with the index and the memory of every process, in order. It stops at
+// the time limit, because the kernel walks a process's page tables to produce its numa_maps file.
+func readMaps(h *host.Host, all []Identity, limit time.Duration, each func(i int, m *pages)) (unread []Unread) {
 	late := time.After(limit)
-	read := make(chan host.File, len(all))
+	read := make(chan *pages, len(all))
 	expired := false
 	for i, p := range all {
 		if expired {
 			unread = append(unread, Unread{p.PID, p.Name, "time limit"})
 			continue
 		}
-		go func() { read <- h.File(fmt.Sprintf("/proc/%d/numa_maps", p.PID)) }()
+		go func() { read <- readPages(h, p.PID) }()
 		select {
-		case maps := <-read:
-			if !maps.Exists {
-				unread = append(unread, Unread{p.PID, p.Name, cmp.Or(maps.Unknown, "the process has ended")})
+		case m := <-read:
+			if m.err != nil {
+				why := host.Why(fmt.Sprintf("/proc/%d/numa_maps", p.PID), m.err)
+				unread = append(unread, Unread{p.PID, p.Name, cmp.Or(why, "the process has ended")})
 				continue
 			}
-			each(i, maps.Text)
+			each(i, m)
 		case <-late:
 			expired = true
 			unread = append(unread, Unread{p.PID, p.Name, "time limit"})
@@ -106,19 +125,14 @@ func readMaps(h *host.Host, all []Identity, limit time.Duration, each func(i int
 }
 
 // place sums the memory and CPU time of a process on each node.
-func (v *View) place(h *host.Host, c *Identity, maps string) Process {
-	p := Process{PID: c.PID, Name: c.Name, Cgroup: c.Cgroup, CPUs: c.CPUs, MemoryNodes: c.MemoryNodes, Policies: map[string]int64{}}
-	memory := map[int]int64{}
-	fact.ParseNumaMaps(maps, h.PageSize(), func(m *fact.NumaMapping) {
-		for _, n := range m.Nodes {
-			memory[n.Node] += n.Pages * m.PageBytes
-			p.Policies[m.Policy] += n.Pages * m.PageBytes
-			p.Bytes += n.Pages * m.PageBytes
-		}
-	})
+func (v *View) place(h *host.Host, c *Identity, m *pages) Process {
+	p := Process{PID: c.PID, Name: c.Name, Cgroup: c.Cgroup, CPUs: c.CPUs, MemoryNodes: c.MemoryNodes, Policies: m.policies}
+	for _, bytes := range m.nodes {
+		p.Bytes += bytes
+	}
 	cpu, all := v.cpuTime(h, c.PID)
 	for _, n := range v.Nodes {
-		s := NodeShare{Node: n.Number, Bytes: memory[n.Number]}
+		s := NodeShare{Node: n.Number, Bytes: m.nodes[n.Number]}
 		if all > 0 {
 			s.CPUPercent = 100 * cpu[n.Number] / all
 		}

@@ -65,15 +65,8 @@ func (r *identities) read(pid int) (p Identity, ok bool) {
 	if !status.Exists {
 		return p, false
 	}
-	fields := host.StatusFields(status.Text)
-	kib := func(key string) int64 {
-		n, _ := strconv.ParseInt(strings.TrimSuffix(fields[key], " kB"), 10, 54)
-		return n << 10
-	}
-	p = Identity{
-		PID: pid, Name: fields["Name"], Cgroup: activity.CgroupOf(r.h.File(dir + "cgroup").Text),
-		CPUs: fields["Cpus_allowed_list"], MemoryNodes: fields["Mems_allowed_list"], ResidentBytes: kib("VmRSS") + kib("HugetlbPages"),
-	}
+	p = Identity{PID: pid, Cgroup: activity.CgroupOf(r.h.File(dir + "cgroup").Text)}
+	parent := p.readStatus(status.Text)
 	p.Unit, p.Container = activity.Unit(p.Cgroup), activity.Container(p.Cgroup)
 	if strings.Contains(p.Cgroup, "pod") {
 		if m := podUID.FindStringSubmatch(p.Cgroup); m != nil {
@@ -83,9 +76,30 @@ func (r *identities) read(pid int) (p Identity, ok bool) {
 	}
 	p.readCommand(strings.Split(r.h.File(dir+"cmdline").Text, "\x00"))
 	if p.Guest == "" && p.Pod == "" {
-		p.ContainerName = r.containerName(p.Cgroup, fields["PPid"])
+		p.ContainerName = r.containerName(p.Cgroup, parent)
 	}
 	return p, true
+}
+
+// readStatus reads the fields of /proc/PID/status (proc_pid_status(5)), and returns the parent.
+func (p *Identity) readStatus(text string) (parent string) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); key {
+		case "Name":
+			p.Name = value
+		case "PPid":
+			parent = value
+		case "VmRSS", "HugetlbPages":
+			kib, _ := strconv.ParseInt(strings.TrimSuffix(value, " kB"), 10, 54)
+			p.ResidentBytes += kib << 10
+		case "Cpus_allowed_list":
+			p.CPUs = value
+		case "Mems_allowed_list":
+			p.MemoryNodes = value
+		}
+	}
+	return parent
 }
 
 // podName returns the name of a pod, or "": the kubelet keeps the logs of each pod in

@@ -291,8 +291,8 @@ func (w *Workload) locate(h *host.Host, limit time.Duration) {
 			read, names = append(read, p), append(names, p.Identity)
 		}
 	}
-	unread := readMaps(h, names, limit, func(i int, maps string) {
-		placed := w.View.place(h, &names[i], maps)
+	unread := readMaps(h, names, limit, func(i int, m *pages) {
+		placed := w.View.place(h, &names[i], m)
 		read[i].Memory = &placed
 	})
 	for _, u := range unread {
