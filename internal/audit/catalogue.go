@@ -21,23 +21,17 @@ import (
 // OwnRules is the directory of the administrator's rules.
 const OwnRules = "/etc/fettle/rules.d"
 
-// Catalogue loads the administrator's rules, and what is needed of fettle's (see CatalogueOf). On
-// a copy, say is called for each unreadable file; it may be nil.
-func Catalogue(h *host.Host, say Sayer, need *rule.Needed) (*rule.Catalogue, error) {
-	own, err := AdministratorsRules(h, say)
-	if err != nil {
-		return nil, err
-	}
-	return CatalogueOf(own, need)
-}
-
 // CatalogueOf loads an administrator's rules, and what is needed of fettle's rules: all of them if
-// need is nil, or if there are mistakes, because messages suggest other names.
+// need is nil, or if there are mistakes, because messages suggest other names. Files of an update in own
+// replace fettle's.
 func CatalogueOf(own []rule.File, need *rule.Needed) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(Sources())
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {
 		return nil, err
+	}
+	if files, own = updated(files, own); slices.ContainsFunc(files, func(f rule.File) bool { return f.Update }) {
+		need = nil // rule.Only is for embedded files
 	}
 	some := files
 	if need != nil {
@@ -58,6 +52,18 @@ func CatalogueOf(own []rule.File, need *rule.Needed) (*rule.Catalogue, error) {
 		}
 	}
 	return c, errors.Join(problems...)
+}
+
+// updated moves the files of an update from the administrator's to fettle's.
+func updated(files, own []rule.File) (all, rest []rule.File) {
+	for _, f := range own {
+		if !f.Update {
+			rest = append(rest, f)
+			continue
+		}
+		files = append(slices.DeleteFunc(files, func(old rule.File) bool { return old.Name == f.Name }), f)
+	}
+	return files, rest
 }
 
 // CatalogueWith loads an administrator's rules, and fettle's rules, tables and evidence with the

@@ -54,7 +54,11 @@ func (a *app) readForPlans(ctx context.Context, h *host.Host, rec *host.Recordin
 // the archive gives the machine's results. It ignores errors in the administrator's rules,
 // which check reports.
 func (a *app) readForChecks(ctx context.Context, h *host.Host) {
-	c, err := audit.Catalogue(h, nil, &rule.Needed{Platforms: audit.Platforms()})
+	own, err := a.ownRules(h)
+	if err != nil {
+		return
+	}
+	c, err := audit.CatalogueOf(own, &rule.Needed{Platforms: audit.Platforms()})
 	if err != nil {
 		return
 	}

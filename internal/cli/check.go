@@ -118,7 +118,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 	if err != nil {
 		return err
 	}
-	own, err := audit.AdministratorsRules(h, a.screen.Say)
+	own, err := a.ownRules(h)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func TestOwnRulesTrusted(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(path(audit.OwnRules), 0o755), os.WriteFile(path(file), []byte(ownRule), 0o644), c.change(path)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := audit.Catalogue(host.Mounted(dir), nil, nil)
+			_, err := audit.AdministratorsRules(host.Mounted(dir), nil)
 			if c.named == "" {
 				if err != nil {
 					t.Error(err)
@@ -71,7 +71,7 @@ func TestOwnRulesTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := audit.Catalogue(copied, nil, nil); err != nil && !strings.Contains(c.name, "link") {
+			if _, err := audit.AdministratorsRules(copied, nil); err != nil && !strings.Contains(c.name, "link") {
 				t.Errorf("of a copy: %v", err)
 			}
 		})

@@ -24,7 +24,7 @@ var missingFiles = map[string]string{
 	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
 	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
 	"numa advise": noFile, "numa balance": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
-	"prove": "--plan X -- true", "recommend": noFile, "rules lint": "X.yaml", "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
+	"prove": "--plan X -- true", "recommend": noFile, "rules lint": "X.yaml", "rules release": "(TestRulesUpdate", "rules stage": "X", "rules staged": "(TestRulesUpdate", "rules withdraw": noFile, "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
 	"runs compare": "X X", "runs export": "X", "runs list": noFile, "runs prune": noFile, "runs show": "X",
 	"schedule add": noFile, "schedule import-cron": "X", "schedule list": noFile, "schedule next": noFile, "schedule remove": noFile,
 	"schema": noFile, "show": noFile, "size hugepages": noFile, "size httpd": "--log X", "size network": noFile, "size openshift": "--pods 10 --apps X",

@@ -258,7 +258,7 @@ func (a *app) toFix(ctx context.Context, ids []string) (*fixTarget, error) {
 		}
 		t.kinds = table.Kinds(t.host)
 	}
-	if t.own, err = audit.AdministratorsRules(t.host, a.screen.Say); err == nil && len(ids) > 0 {
+	if t.own, err = a.ownRules(t.host); err == nil && len(ids) > 0 {
 		t.rules, err = audit.CatalogueWith(t.own, ids)
 	}
 	return t, err

@@ -12,6 +12,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil/size"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internalupdate "fettle.dev/fettle/internal/update"
 )
 
 // notRun names the verbs whose examples are only parsed, and why.
@@ -73,6 +74,13 @@ func TestHelpExamples(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, name), string(text))
 	}
+	publisher := newPublisher(t, dir)
+	publisher.publish(t, "update.zip", "1", map[string]string{"profiles/web/tuned.conf": "[sysctl]\nvm.swappiness=10\n"})
+	key, err := os.ReadFile(publisher.file("release.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(machine, internalupdate.KeyDir, "release.pem"), string(key))
 	fettle := func(call string) (string, error) {
 		cmd := exec.Command("sh", "-c", "fettle "+strings.ReplaceAll(call, " /var/log/", " "+dir+"/var/log/"))
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "FETTLE_TEST_MACHINE="+machine, "HOME="+dir)
@@ -104,6 +112,11 @@ func TestHelpExamples(t *testing.T) {
 				}
 				if strings.Contains(call, "--plan plan.json") { // other examples have changed the machine
 					if out, err := fettle("diff virtual-guest --output json > plan.json"); err != nil {
+						t.Fatalf("%v\n%s", err, out)
+					}
+				}
+				if path == "rules release" || path == "rules staged" {
+					if out, err := fettle("rules stage update.zip"); err != nil {
 						t.Fatalf("%v\n%s", err, out)
 					}
 				}

@@ -49,7 +49,7 @@ var headlineCalls = map[string]string{
 	"prove": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
 	"confirm": "(" + changes, "daemon": "(" + noResult + "runs until it is ended", "tune": "(" + changes, "undo": "(" + changes, "schedule add": "(" + changes, "schedule import-cron": "(" + changes, "schedule remove": "(" + changes,
 	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
-	"rules lint": "(" + noResult + "one line, or errors", "rules show": "rules show O29", "rules test": "(" + noResult + "one line, or errors",
+	"rules lint": "(" + noResult + "one line, or errors", "rules release": "(TestRulesUpdate", "rules stage": "(TestRulesUpdate", "rules staged": "(TestRulesUpdate", "rules withdraw": "(" + noResult + "one line", "rules show": "rules show O29", "rules test": "(" + noResult + "one line, or errors",
 	"import rhel6": "(" + noResult + "the profile itself, without --write",
 	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
 	"numa balance": "(" + changes, "numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",

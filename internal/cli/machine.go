@@ -17,7 +17,6 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/profiles"
 )
 
 // system is the environment of a call. Tests replace parts of it.
@@ -77,10 +76,14 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 	if err != nil {
 		return nil, err
 	}
+	builtin, err := a.builtin(bad)
+	if err != nil {
+		return nil, err
+	}
 	m, err := tune.Open(ctx, &tune.Engine{
 		Host: h, Kinds: audit.Kinds(h), Plugins: table.All, StateDir: a.state(), Caller: a.caller, Reason: a.asCommand, Note: a.note, At: a.crashPoint,
 		Tell: func(text string) { a.screen.Say("%s", text) },
-	}, profiles.FS, dirs, bad)
+	}, builtin, dirs, bad)
 	if err != nil {
 		return nil, err
 	}

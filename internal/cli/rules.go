@@ -41,6 +41,7 @@ func rulesCommand(a *app) *cobra.Command {
 		Long: `Lists, shows and tests fettle's rules and the administrator's rules in ` + audit.OwnRules + `.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	c.AddCommand(rulesUpdateCommands(a)...)
 	c.AddCommand(
 		&cobra.Command{
 			Use: "list [PLATFORM...]", Short: "List the rules, tables and evidence of the catalogue",
@@ -69,7 +70,11 @@ func (a *app) catalogue(need *rule.Needed) (*rule.Catalogue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return audit.Catalogue(h, a.screen.Say, need)
+	own, err := a.ownRules(h)
+	if err != nil {
+		return nil, err
+	}
+	return audit.CatalogueOf(own, need)
 }
 
 func (a *app) rulesList(platforms []string) error {
@@ -258,7 +263,7 @@ func (a *app) catalogueWith(words []string) (c *rule.Catalogue, files, ids []str
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	own, err := audit.AdministratorsRules(h, a.screen.Say)
+	own, err := a.ownRules(h)
 	if err != nil {
 		return nil, nil, nil, err
 	}

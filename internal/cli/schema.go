@@ -27,6 +27,7 @@ import (
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/puppetrun"
 	"fettle.dev/fettle/internal/ui"
+	internalupdate "fettle.dev/fettle/internal/update"
 )
 
 // documents maps the kinds of JSON output to their types.
@@ -69,6 +70,7 @@ var documents = map[string]any{
 	"prune":           PruneResult{},
 	"recommend":       RecommendResult{},
 	"rules":           RuleList{},
+	"rules-update":    internalupdate.Changes{},
 	"schedule":        ScheduleList{},
 	"size":            sizing.Result{},
 	"status":          tune.Status{},

@@ -229,6 +229,12 @@ func counts(unit string) bool {
 	return len(unit) > 3 && unit != "bytes" && strings.HasSuffix(unit, "s")
 }
 
+// Wanted returns the wanted value of a finding with its unit.
+func Wanted(f rule.Finding) string {
+	_, want := values(f)
+	return want
+}
+
 // values formats the measured and the wanted value. The wanted one is without the unit of counted
 // things, which the measured one has, and "" if the items of a list were counted. Numbers that
 // look equal but are not get more digits.

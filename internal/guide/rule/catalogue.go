@@ -29,6 +29,8 @@ type Catalogue struct {
 type File struct {
 	Name string
 	Text []byte
+	// Update marks a file of an update, which replaces the program's file of the same name.
+	Update bool
 	// Copied marks a file from a copied machine, which is not trusted: its rules are
 	// evaluated, but their fixes are not offered.
 	Copied bool
