@@ -3,12 +3,14 @@ package balance
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/plugin/cpu"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/measure/placement"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	testkitvm "fettle.dev/fettle/internal/testkit/vm"
 	"fettle.dev/fettle/internal/unit"
@@ -135,6 +137,58 @@ func TestBalanceInGuest(t *testing.T) {
 	t.Logf("numad's log:\n%s", vm.Must("grep -E 'Advising|pages|ove' /var/log/numad.log | tail -n 40; true"))
 	vm.Must("numad -i 0; true")
 	f.stop()
+}
+
+// TestDropInsInGuest: two services have memory interleaved over four nodes. After the drop-ins of
+// fettle numa advise and a restart, the memory of each is on the node of its CPUs.
+func TestDropInsInGuest(t *testing.T) {
+	testkitroot.Nightly(t, "restarts services in a guest of four nodes")
+	vm := testkitvm.Boot(t, testkitvm.Options{MemoryMiB: 4096})
+	vm.Put(testkitroot.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
+	vm.Put(testkitvm.Tests(t, "."), "/usr/local/bin/hold")
+	vm.Must("sysctl -w kernel.numa_balancing=0") // it would move the pages meanwhile
+	f := &workers{vm: vm}
+	ready := func(unit string) {
+		vm.Must(fmt.Sprintf("until grep -q ready /run/%s; do sleep 1; done", unit))
+		f.pids = append(f.pids, strings.TrimSpace(vm.Must("systemctl show --property=MainPID --value "+unit)))
+	}
+	units := []string{"held0", "held1"}
+	for _, unit := range units {
+		// A node has one CPU, and a process should use at most 85 % of its node.
+		vm.Write("/etc/systemd/system/"+unit+".service", "[Service]\nEnvironment=FETTLE_TEST_BALANCE=hold\nExecStart=/usr/local/bin/hold 350 work\nCPUQuota=70%\nStandardOutput=truncate:/run/"+unit+"\n")
+		vm.Must("systemctl daemon-reload; systemctl start " + unit)
+		ready(unit)
+	}
+	for _, pid := range f.pids {
+		t.Logf("%s: %s on CPUs %s", pid, f.spread(pid), f.cpus(pid))
+	}
+	var plan placement.Plan
+	out := vm.Must("sleep 10; fettle numa advise --output json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Moves) != 2 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f.pids = nil
+	for _, m := range plan.Moves {
+		if m.Text.Kind != "systemd" || len(m.Text.Omitted) > 0 {
+			t.Fatalf("%+v", m)
+		}
+		vm.Must("mkdir -p " + path.Dir(m.Text.File))
+		vm.Write(m.Text.File, m.Text.Content)
+		vm.Must("rm /run/" + strings.TrimSuffix(m.Unit, ".service") + "; " + m.Text.Then)
+		t.Logf("%s:\n%s", m.Text.File, m.Text.Content)
+	}
+	for _, unit := range units {
+		ready(unit)
+	}
+	for _, pid := range f.pids {
+		local := f.local(pid)
+		if t.Logf("%s: %.1f %% local: %s on CPUs %s", pid, local, f.spread(pid), f.cpus(pid)); local < 95 {
+			t.Errorf("%s: %.1f %% local, want 95", pid, local)
+		}
+	}
+	if f.cpus(f.pids[0]) == f.cpus(f.pids[1]) {
+		t.Errorf("both are on CPU %s", f.cpus(f.pids[0]))
+	}
 }
 
 // undone runs fettle undo, and checks that everything is as before.
