@@ -43,15 +43,18 @@ type entry struct {
 	errno syscall.Errno
 }
 
-func newArchive() *archive {
-	return &archive{
-		entries:  map[string]*entry{"/": {mode: fs.ModeDir | 0o755}},
+// newArchive returns an empty archive with room for entries.
+func newArchive(entries int) *archive {
+	a := &archive{
+		entries:  make(map[string]*entry, entries+1),
 		names:    map[string][]string{},
 		commands: map[string]Result{},
 		programs: map[string]string{},
 		params:   map[netKey]netAnswer{},
 		asks:     map[string][]byte{},
 	}
+	a.entries["/"] = &entry{mode: fs.ModeDir | 0o755}
+	return a
 }
 
 // lstat looks up one path without following links.
@@ -83,6 +86,10 @@ func (a *archive) lstat(p string) (*entry, error) {
 type archivedFiles struct{ *archive }
 
 func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
+	// Nothing is below a link (checkParents), so an entry's own path has none.
+	if e := a.entries[p]; e != nil && !e.absent && (e.mode.IsDir() || e.mode.IsRegular()) {
+		return p, e, nil
+	}
 	at, err := a.resolve(p, followLast, a.lstat)
 	if err != nil {
 		return "", nil, err
@@ -143,7 +150,7 @@ func (a archivedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	}
 	var found []fs.DirEntry
 	for _, name := range a.names[at] {
-		if c := a.entries[path.Join(at, name)]; !c.absent {
+		if c := a.entries[strings.TrimSuffix(at, "/")+"/"+name]; !c.absent {
 			found = append(found, fs.FileInfoToDirEntry(archivedInfo{name, c}))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // ParseArchive parses the text of an archive. name is used in messages.
 func ParseArchive(name string, text []byte) (*Host, error) {
-	p := archiveParser{archive: newArchive(), rest: text}
+	p := archiveParser{archive: newArchive(min(bytes.Count(text, []byte("\n-- ")), maxArchiveEntries)), rest: text}
 	if err := p.parse(name); err != nil {
 		if errors.Is(err, errNoArchive) {
 			return nil, fmt.Errorf("%s: %w", name, err)

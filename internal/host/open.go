@@ -27,6 +27,50 @@ func OpenRoot(root string) (*Host, error) {
 	return Copy(root)
 }
 
+// FindCopies returns the copied machines that a path names: itself, or the archives and copied
+// trees in a directory, sorted by name. Other files of the directory are in others. Files that
+// should be archives, by name or content, are not among them, even if they cannot be read.
+func FindCopies(root string) (copies, others []string, err error) {
+	st, err := os.Stat(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !st.IsDir() || looksLikeMachine(root) {
+		return []string{root}, nil, nil
+	}
+	list, err := os.ReadDir(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, d := range list {
+		p := filepath.Join(root, d.Name())
+		st, err := os.Stat(p)
+		switch {
+		case strings.HasPrefix(d.Name(), "."):
+		case err == nil && st.IsDir() && looksLikeMachine(p), err == nil && st.Mode().IsRegular() && likeArchive(p):
+			copies = append(copies, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	return copies, others, nil
+}
+
+// likeArchive reports whether a file is an archive of fettle by its name or by its first line.
+func likeArchive(p string) bool {
+	if strings.Contains(filepath.Base(p), ".txt") {
+		return true
+	}
+	f, err := OpenRegular(p)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(archiveHeading)-1)
+	_, err = io.ReadFull(f, head)
+	return err == nil && strings.HasPrefix(archiveHeading, string(head))
+}
+
 // machineBelow returns the only directory in root that looks like a machine's root, or "". It
 // is for users who name the parent directory of an unpacked sosreport.
 func machineBelow(root string) string {

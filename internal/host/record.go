@@ -22,7 +22,7 @@ const MaxRecorded = 8 << 20
 // redacts the contents (see Redact), so the archive gives the same answers. The recording host
 // is read-only.
 func Record(h *Host) (*Host, *Recording) {
-	a := newArchive()
+	a := newArchive(0)
 	a.time = h.Clock.Now()
 	r := &answerRecorder{inner: h.Files, tooLarge: map[string]bool{}, archivedFiles: archivedFiles{a}}
 	rec := &Recording{r}

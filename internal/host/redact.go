@@ -39,7 +39,11 @@ func Redact(p string, data []byte) []byte {
 	for range maxRounds {
 		low, before := bytes.ToLower(data), data
 		for _, r := range redactions() {
-			if r.hinted(low) {
+			switch {
+			case !r.hinted(low):
+			case r.lines:
+				data = r.applyLines(data)
+			default:
 				data = r.apply(data)
 			}
 		}
@@ -88,6 +92,9 @@ func secretFile(p string) bool {
 	}
 	top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
 	for _, pattern := range secretFilesBelow()[top] {
+		if last := pattern[strings.LastIndexByte(pattern, '/'):]; !strings.Contains(last, "*") && !strings.HasSuffix(p, last) {
+			continue
+		}
 		if ok, _ := path.Match(pattern, p); ok {
 			return true
 		}
@@ -123,6 +130,31 @@ type redaction struct {
 	hints   [][]byte
 	pattern func() *regexp.Regexp
 	looks   func(secret []byte) bool
+	// lines is true if no match extends over a newline, so lines without a hint can be skipped.
+	lines bool
+}
+
+// applyLines is apply for the lines that have a hint.
+func (r redaction) applyLines(data []byte) []byte {
+	var out []byte
+	done := 0 // bytes of data that are in out
+	for from := 0; from < len(data); {
+		line := data[from:]
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			line = line[:i+1]
+		}
+		if r.hinted(bytes.ToLower(line)) {
+			if redacted := r.apply(line); !bytes.Equal(redacted, line) {
+				out = append(append(out, data[done:from]...), redacted...)
+				done = from + len(line)
+			}
+		}
+		from += len(line)
+	}
+	if out == nil {
+		return data
+	}
+	return append(out, data[done:]...)
 }
 
 func (r redaction) apply(data []byte) []byte {
@@ -179,41 +211,41 @@ var redactions = sync.OnceValue(func() []redaction {
 	keyHints := words("pass pwd secret token key psk credential masterauth bindpw userpw _pw pbkdf2")
 	return append([]redaction{
 		// PEM, including truncated PEM, and PEM on one line with "\n" spelled out.
-		{words("-----begin"), text.LazyRegexp(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil},
+		{words("-----begin"), text.LazyRegexp(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----).*?(-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), nil, false},
 		// scheme://user:password@host
-		{words("://"), text.LazyRegexp(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil},
-		{words("authorization"), text.LazyRegexp(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`), nil},
-		{words("bearer basic"), text.LazyRegexp(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`), nil},
+		{words("://"), text.LazyRegexp(`([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s"'<>\x00]+(@)`), nil, false},
+		{words("authorization"), text.LazyRegexp(`(?i)((?:proxy-)?authorization["']?\s*[:=]\s*["']?)(?:[a-z]+[ \t]+)?[^\s"'\x00]+(?:[ \t]+[^\s"'\x00]+)*`), nil, false},
+		{words("bearer basic"), text.LazyRegexp(`(?i)\b((?:bearer|basic)[ \t\x00]+)[A-Za-z0-9+/=._~\-]{8,}`), nil, false},
 		// "key": "value", key = value, key: value. At the start of a line an unquoted
 		// value extends to the end of the line, as in configuration files.
-		{keyHints, text.LazyRegexp(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`), nil},
-		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value), nil},
+		{keyHints, text.LazyRegexp(`(?im)^([ \t]*(?:export[ \t]+|set[ \t]+)?["']?` + secretKey + `["']?[ \t]*[=:][ \t]*)[^\s"'\x00][^\n\x00]*$`), nil, true},
+		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `\\?["']?[ \t]*(?:=>|:=|[=:])[ \t\x00]*)` + `\\?` + value), nil, true},
 		// --password VALUE, requirepass VALUE, <password>VALUE</password>
-		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `[ \t\x00]+)` + word), nil},
-		{keyHints, text.LazyRegexp(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`), nil},
+		{keyHints, text.LazyRegexp(`(?i)(` + secretKey + `[ \t\x00]+)` + word), nil, true},
+		{keyHints, text.LazyRegexp(`(?i)(<` + secretKey + `[^>\n]*>)[^<]*`), nil, false},
 		// auth=VALUE, bearer=VALUE, rd.luks.key=VALUE: only as the whole last part of
 		// the name, and only in assignments, because the words are common in prose.
-		{words("auth bearer key"), text.LazyRegexp(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil},
+		{words("auth bearer key"), text.LazyRegexp(`(?i)((?:(?:\b|_)(?:auth|bearer)|[\w\-][._\-]key)\\?(?:["'][ \t]*:[ \t]*|["']?[ \t]*(?:=>|:=|=)[ \t]*))` + `\\?` + value), nil, true},
 		// Options of wireless modules: key=VALUE, key2=VALUE; wep_key0=VALUE, wireless-key
 		// s:VALUE. Prose contains "key = value", the kernel's keyboard lists KEY=BITS.
-		{words("key"), text.LazyRegexp(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil},
-		{words("wirel wep wpa"), text.LazyRegexp(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil},
-		{words("community"), text.LazyRegexp(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil},
+		{words("key"), text.LazyRegexp(`(?m)((?:^|[\s\x00,;"'])key[0-9]*=)` + value), nil, false},
+		{words("wirel wep wpa"), text.LazyRegexp(`(?i)(\b(?:wireless|wep|wpa)[_\-]?key[0-9]*[ \t]*[= \t][ \t]*)` + word), nil, false},
+		{words("community"), text.LazyRegexp(`(?i)\b((?:ro|rw)?community6?[ \t=:]+)` + value), nil, false},
 		// mysql -pSECRET, sshpass -p SECRET, curl -u user:SECRET
-		{words("mysql mariadb"), text.LazyRegexp(`(?i)((?:mysql|mariadb)[\w.\-]*(?:[ \t\x00]|=["']?)(?:[^\n]*?[ \t\x00])??-p)[^\s\x00"']+`), nil},
-		{words("-p"), text.LazyRegexp(`(?m)((?:^|[\s\x00"'=])-p)[^\s\x00"']+`), passwordLike},
-		{words("sshpass"), text.LazyRegexp(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value), nil},
-		{words("-u --user --proxy-user"), text.LazyRegexp(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`), nil},
+		{words("mysql mariadb"), text.LazyRegexp(`(?i)((?:mysql|mariadb)[\w.\-]*(?:[ \t\x00]|=["']?)(?:[^\n]*?[ \t\x00])??-p)[^\s\x00"']+`), nil, false},
+		{words("-p"), text.LazyRegexp(`(?m)((?:^|[\s\x00"'=])-p)[^\s\x00"']+`), passwordLike, false},
+		{words("sshpass"), text.LazyRegexp(`(?i)(sshpass[ \t\x00]+-p[ \t\x00]*)` + value), nil, false},
+		{words("-u --user --proxy-user"), text.LazyRegexp(`([ \t\x00](?:-u|--user|--proxy-user)[ \t\x00=]*)[^\s\x00:]+:[^\s\x00]+`), nil, false},
 		// GRUB: password_pbkdf2 USER HASH
-		{words("pbkdf2"), text.LazyRegexp(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`), nil},
-		{words("pbkdf2"), text.LazyRegexp(`grub\.pbkdf2\.\S+`), nil},
+		{words("pbkdf2"), text.LazyRegexp(`(password_pbkdf2[ \t]+\S+[ \t]+)\S+`), nil, false},
+		{words("pbkdf2"), text.LazyRegexp(`grub\.pbkdf2\.\S+`), nil, false},
 		// Redis ACL: user NAME on >SECRET
-		{words("user"), text.LazyRegexp(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`), nil},
+		{words("user"), text.LazyRegexp(`(?m)(^[ \t]*user[ \t]+\S+[ \t].*?[ \t][>#])\S+`), nil, false},
 		// Well-known token formats, crypt(3) hashes, JWT, signed URLs.
-		{words("akia asia"), text.LazyRegexp(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), nil},
-		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), text.LazyRegexp(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`), nil},
-		{words("eyj"), text.LazyRegexp(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil},
-		{words("$"), text.LazyRegexp(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`), nil},
-		{words("sig= signature= code="), text.LazyRegexp(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`), nil},
+		{words("akia asia"), text.LazyRegexp(`\b(?:AKIA|ASIA)[0-9A-Z]{16}\b`), nil, false},
+		{words("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ xox glpat-"), text.LazyRegexp(`\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|xox[abeoprs]-[A-Za-z0-9\-]{10,}|glpat-[\w\-]{20,})`), nil, false},
+		{words("eyj"), text.LazyRegexp(`\beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?`), nil, false},
+		{words("$"), text.LazyRegexp(`\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2\w*)\$[^\s:"'\x00]{8,}`), nil, false},
+		{words("sig= signature= code="), text.LazyRegexp(`(?i)([?&](?:sig|signature|x-amz-signature|code)=)[^&\s"'\x00]+`), nil, false},
 	}, commandRedactions()...)
 })
