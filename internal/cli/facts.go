@@ -51,6 +51,7 @@ that archive with --root.`,
 	}
 	c.Flags().BoolVar(&o.brief, "brief", false, "print a summary of a dozen lines")
 	c.Flags().BoolVar(&o.details, "details", false, "list every fact with its source")
+	c.AddCommand(factsCompareCommand(a))
 	c.Flags().StringVar(&o.archive, "archive", "", "also write all files that were read, without secrets, to this text archive; --root can read it")
 	return c
 }

@@ -66,7 +66,8 @@ func TestHelpExamples(t *testing.T) {
 	for name, from := range map[string]string{
 		"access.log": access, "before.log": access, "after.log": access, "router.log": router,
 		"var/log/httpd/access_log": access, "var/log/httpd/access_log.1": access, "var/log/haproxy.log": router,
-		"my-rules.yaml": "../../examples/rules/site.yaml",
+		"my-rules.yaml": "../../examples/rules/site.yaml", "web1.txt": recordedHosts + "kvm-guest.txt", "web2.txt": recordedHosts + "debian-guest.txt",
+		"monday.txt": recordedHosts + "kvm-guest.txt", "archives/web1.txt": recordedHosts + "kvm-guest.txt", "archives/web2.txt": recordedHosts + "microvm.txt",
 	} {
 		text, err := os.ReadFile(from)
 		if err != nil {

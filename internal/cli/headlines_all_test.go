@@ -51,7 +51,7 @@ var headlineCalls = map[string]string{
 	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
 	"rules lint": "(" + noResult + "one line, or errors", "rules release": "(TestRulesUpdate", "rules stage": "(TestRulesUpdate", "rules staged": "(TestRulesUpdate", "rules withdraw": "(" + noResult + "one line", "rules show": "rules show O29", "rules test": "(" + noResult + "one line, or errors",
 	"import rhel6": "(" + noResult + "the profile itself, without --write",
-	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
+	"check":        "check", "diff": "diff virtual-guest", "facts": "facts", "facts compare": "facts compare ../../testdata/hosts/debian-guest.txt", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
 	"numa balance": "(" + changes, "numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",
 	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
 	"irq advise": "--root ../../examples/irq/two-nodes.txt irq advise", "irq show": "--root ../../examples/irq/two-nodes.txt irq show", "power": "power", "power record": "(testdata/script/power.txtar runs a command on this machine",
@@ -93,7 +93,7 @@ func eachVerb(t *testing.T, name string, table map[string]string, visit func(ver
 				walk(sub)
 			}
 		}
-		if c.HasAvailableSubCommands() && verb != "logs" && verb != "power" || verb == "fettle" {
+		if c.HasAvailableSubCommands() && verb != "facts" && verb != "logs" && verb != "power" || verb == "fettle" {
 			return
 		}
 		entry, listed := table[verb]

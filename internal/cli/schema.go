@@ -11,6 +11,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/compare"
 	"fettle.dev/fettle/internal/fact/irq"
 	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/guide/findings"
@@ -43,6 +44,7 @@ var documents = map[string]any{
 	"error":           cliutil.Failure{},
 	"explain":         audit.Explanation{},
 	"facts":           fact.Facts{},
+	"facts-compare":   compare.Result{},
 	"fix":             FixResult{},
 	"fleet":           findings.Fleet{},
 	"history":         History{},

@@ -155,6 +155,22 @@ func Explain(ctx context.Context, m *tune.Machine, s setting.Setting) (w Why, mi
 	return w, missing, nil
 }
 
+// Winners returns a function that returns the claim that sets a setting: of a file, of the kernel
+// command line, or of TuneD's profile. For many settings of one machine it is faster than Explain,
+// and it ignores fettle's own changes. It returns the resolved setting as well.
+func Winners(ctx context.Context, m *tune.Machine) func(setting.Setting) (setting.Setting, override.Claim, bool) {
+	claims := m.Claims(ctx)
+	_, _, _ = tuners(ctx, m, claims) // adds the claims of TuneD's profile; without them the files remain
+	return func(s setting.Setting) (setting.Setting, override.Claim, bool) {
+		id, err := m.Kinds.Resolve(s)
+		if err != nil {
+			return s, override.Claim{}, false
+		}
+		c, ok := claims.Winner(id)
+		return id, c, ok
+	}
+}
+
 // Empty reports whether nothing is known about a setting.
 func (w *Why) Empty() bool {
 	return len(w.Claims)+len(w.Coupled)+len(w.Changes)+len(w.Within) == 0 && w.Wanted == nil && w.Kept == nil
