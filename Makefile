@@ -106,6 +106,10 @@ man: ## write the manual pages and the shell completions into dist/
 	@rm -rf dist/man dist/completion && mkdir -p dist/man dist/completion
 	$(GO) run ./packaging/man -version '$(VERSION)' dist
 
+.PHONY: dist
+dist: ## build the packages (deb and rpm, amd64 and arm64) into dist/
+	@GO='$(GO)' VERSION='$(VERSION)' packaging/build dist
+
 PREFIX ?= /usr/local
 SHARE := $(DESTDIR)$(PREFIX)/share
 # Builds nothing, so that root needs no compiler. fettle tune --persist installs the units.

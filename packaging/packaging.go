@@ -14,6 +14,10 @@ import (
 //go:embed systemd/*.service dbus/*.conf polkit/*.policy sos/fettle
 var FS embed.FS
 
+// PolicyName is the name, without extension, of the D-Bus policy and of the polkit actions in
+// packages. TuneD's package, which can be installed too, has com.redhat.tuned.
+const PolicyName = "dev.fettle.tuned"
+
 // Program is the path of the program in packages and units.
 const Program = "/usr/bin/fettle"
 

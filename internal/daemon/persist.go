@@ -130,8 +130,10 @@ func (p policy) missing(h *host.Host) string {
 	where := ""
 	for _, dir := range p.dirs {
 		name := dir + "/" + path.Base(p.embedded)
-		if _, err := h.Files.Stat(name); err == nil {
-			return ""
+		for _, installed := range []string{name, dir + "/" + packaging.PolicyName + path.Ext(name)} {
+			if _, err := h.Files.Stat(installed); err == nil {
+				return ""
+			}
 		}
 		if st, err := h.Files.Stat(dir); err == nil && st.IsDir() && where == "" {
 			where = name

@@ -32,6 +32,11 @@ func TestPersistWritesWhatAPackageWouldBring(t *testing.T) {
 			[]string{"usr/share/dbus-1/system.d/com.redhat.tuned.conf", "usr/share/polkit-1/actions/" + actions, "usr/lib/systemd/system/fettle.service", "usr/lib/systemd/system/fettle-recover.service"},
 			nil,
 		},
+		"by our package, next to none of TuneD's": {
+			[]string{"etc/dbus-1/system.d", "etc/polkit-1/actions"},
+			[]string{"usr/share/dbus-1/system.d/dev.fettle.tuned.conf", "usr/share/polkit-1/actions/dev.fettle.tuned.policy", "usr/lib/systemd/system/fettle.service", "usr/lib/systemd/system/fettle-recover.service"},
+			nil,
+		},
 		"no bus": {nil, nil, []string{"/etc/systemd/system/fettle-recover.service", "/etc/systemd/system/fettle.service"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,7 +48,7 @@ var districts = []district{
 	{path: "profiles", layer: 0, budget: budget{1, 80, 3}},
 	{path: "rules", layer: 0, budget: budget{1, 10, 1}},
 	{path: "kube/deploy", layer: 0, budget: budget{1, 20, 1}},
-	{path: "packaging", layer: 0, budget: budget{1, 40, 4}},
+	{path: "packaging", layer: 0, budget: budget{1, 50, 5}},
 	{path: "internal/kuberelease", layer: 1, budget: budget{1, 1290, 34}},
 	{path: "internal/prometheus", layer: 1, budget: budget{1, 350, 6}},
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},

@@ -1,0 +1,141 @@
+package packaging
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"fettle.dev/fettle/internal/testkit/root"
+)
+
+func TestVersions(t *testing.T) {
+	for described, want := range map[string]string{
+		"v1.2.3":                        "1.2.3",
+		"v1.2.3-rc1":                    "1.2.3~rc1",
+		"v1.2.3-4-gabcdef0":             "1.2.3+4.gabcdef0",
+		"v1.2.3-dirty":                  "1.2.3+dirty",
+		"v1.2.3-rc.2-4-gabcdef0-dirty":  "1.2.3~rc.2+4.gabcdef0.dirty",
+		"nightly":                       "",
+		"v1.2.3; rm -rf /":              "",
+		"v1.2.3-rc1-and-something-else": "",
+	} {
+		out, err := exec.Command("./version", described).Output()
+		if got := strings.TrimSpace(string(out)); got != want || (err == nil) == (want == "") {
+			t.Errorf("%s: %q, %v, want %q", described, got, err, want)
+		}
+	}
+}
+
+// nfpmContent is one entry of contents in packaging/nfpm.
+type nfpmContent struct {
+	Src, Dst, Type, Packager string
+}
+
+// TestPackageHasTheEmbeddedFiles tests that the package installs each file that the program
+// installs by itself (FS), and that no path belongs to TuneD's package.
+func TestPackageHasTheEmbeddedFiles(t *testing.T) {
+	text, err := os.ReadFile("nfpm/fettle.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct{ Contents []nfpmContent }
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	err = fs.WalkDir(FS, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !slices.ContainsFunc(config.Contents, func(c nfpmContent) bool {
+			ok, err := filepath.Match(c.Src, name)
+			return err == nil && ok
+		}) {
+			t.Errorf("%s is not in the package", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range config.Contents {
+		if name := filepath.Base(c.Dst); strings.HasPrefix(filepath.Base(c.Src), "com.redhat.tuned.") && name != PolicyName+filepath.Ext(name) {
+			t.Errorf("%s: want %s, because TuneD's package has the other name, and fettle tune --persist looks for this one", c.Dst, PolicyName)
+		}
+		if strings.HasPrefix(c.Dst, "/etc/") && c.Type != "config|noreplace" {
+			t.Errorf("%s: an upgrade would overwrite what the administrator changed", c.Dst)
+		}
+	}
+}
+
+func TestScripts(t *testing.T) {
+	for _, check := range [][]string{
+		{"sh", "-n", "scripts/maintainer.sh"},
+		{"bash", "-n", "build"},
+		{"shellcheck", "build", "lint", "version", "kubectl_complete-fettle", "scripts/maintainer.sh"},
+	} {
+		if _, err := exec.LookPath(check[0]); err != nil {
+			t.Logf("%s is not installed", check[0])
+			continue
+		}
+		if out, err := exec.Command(check[0], check[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", strings.Join(check, " "), err, out)
+		}
+	}
+}
+
+// build builds the package fettle for amd64 in both formats and returns their directory.
+func build(t *testing.T, version string, env ...string) string {
+	t.Helper()
+	root.Real(t, "builds packages")
+	dir := t.TempDir()
+	cmd := exec.Command("./build", dir, "amd64")
+	cmd.Env = append(append(os.Environ(), "PACKAGES=fettle", "VERSION="+version, "GOFLAGS=-trimpath -pgo=off"), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("packaging/build: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// packageFile returns the only file of a directory with this suffix.
+func packageFile(t *testing.T, dir, suffix string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files %s in %s, %v", len(files), suffix, dir, err)
+	}
+	return files[0]
+}
+
+// TestReproducible tests that the same tree and SOURCE_DATE_EPOCH give the same bytes, and that
+// the linters of both formats find no error.
+func TestReproducible(t *testing.T) {
+	one := build(t, "v1.2.3", "SOURCE_DATE_EPOCH=1700000000", "TZ=Asia/Tokyo")
+	two := build(t, "v1.2.3", "SOURCE_DATE_EPOCH=1700000000", "LC_ALL=C.UTF-8", "HOSTNAME=elsewhere")
+	for _, suffix := range []string{".deb", ".rpm"} {
+		a, errA := os.ReadFile(packageFile(t, one, suffix))
+		b, errB := os.ReadFile(packageFile(t, two, suffix))
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s: two builds differ (%d and %d bytes, %v, %v)", suffix, len(a), len(b), errA, errB)
+		}
+	}
+	if list, err := exec.Command("dpkg-deb", "--contents", packageFile(t, one, ".deb")).Output(); err != nil || strings.Count(string(list), " 2023-11-14 22:13 ") != strings.Count(string(list), "\n") {
+		t.Errorf("a file has another time than SOURCE_DATE_EPOCH: %v\n%s", err, list)
+	}
+	for _, program := range []string{"lintian", "rpmlint", "cpio"} {
+		if _, err := exec.LookPath(program); err != nil {
+			root.Missing(t, "%s is not installed; run: apt-get install --no-install-recommends lintian rpmlint cpio", program)
+		}
+	}
+	if out, err := exec.Command("./lint", one).CombinedOutput(); err != nil {
+		t.Errorf("packaging/lint: %v\n%s", err, out)
+	} else {
+		t.Logf("%s", out)
+	}
+}
