@@ -21,11 +21,13 @@ type UndoResult struct {
 }
 
 func undoCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	details := false
+	c := &cobra.Command{
 		Use: "undo [TRANSACTION...]", Short: "Restore all values from before fettle, or undo one change",
 		Long: `Restores the values before fettle's changes. Without TRANSACTION it undoes all of them.
 With TRANSACTION it undoes only that; values set by later transactions stay. A value
-that another program has changed since is kept and listed.`,
+that another program has changed since is kept and listed, and so is what stays in
+force until a reboot or until a program ends.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids := make([]int, len(args))
 			for i, s := range args {
@@ -35,12 +37,14 @@ that another program has changed since is kept and listed.`,
 				}
 				ids[i] = n
 			}
-			return a.undo(c.Context(), ids)
+			return a.undo(c.Context(), ids, details)
 		},
 	}
+	c.Flags().BoolVar(&details, "details", false, "also list the restored values")
+	return c
 }
 
-func (a *app) undo(ctx context.Context, ids []int) error {
+func (a *app) undo(ctx context.Context, ids []int, details bool) error {
 	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
@@ -73,7 +77,7 @@ func (a *app) undo(ctx context.Context, ids []int) error {
 	case a.data():
 		err = a.result(doc, err)
 	case u.Tx != 0:
-		tune.PrintUndone(a.screen, u, &doc.Headline)
+		tune.PrintUndone(a.screen, u, &doc.Headline, details)
 	}
 	a.sayUnread(u.Tx, u.Result)
 	return err

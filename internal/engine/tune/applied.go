@@ -113,14 +113,19 @@ func TransactionWords(ids []int) string {
 	return "transactions " + strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// PrintUndone prints the headline of an undo, and the values that it kept or could not restore.
-func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline) {
+// PrintUndone prints the headline of an undo, and the values that it kept, could not restore, or
+// that stay in force for a while. With details it also lists the restored ones.
+func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline, details bool) {
 	ui.PrintHeadline(s, h)
+	restored := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "was"}, {Head: "restored to"}}}
 	gone := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "old value"}, {Head: "why not restored", Below: true}}}
 	g := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "stays at"}, {Head: "instead of"}, {Head: "why", Below: true}}}
 	for _, v := range u.Values {
 		switch {
 		case v.unchanged():
+		case details && v.State == journal.Restored && v.Found.String() != v.To.String():
+			found, to := unlike(v.Found, v.To)
+			restored.Rows = append(restored.Rows, []string{SettingWords(v.Setting), found, to})
 		case v.gone():
 			gone.Rows = append(gone.Rows, []string{SettingWords(v.Setting), value(v.To), v.Why})
 		case v.State == journal.KeptNow || v.State == journal.Failed:
@@ -128,7 +133,11 @@ func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline) {
 			g.Rows = append(g.Rows, []string{SettingWords(v.Setting), found, to, v.Why})
 		}
 	}
-	for _, g := range []ui.Grid{g, gone} {
+	remains := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "what remains", Below: true}}}
+	for _, r := range u.Remains {
+		remains.Rows = append(remains.Rows, []string{SettingWords(r.Setting), r.Why})
+	}
+	for _, g := range []ui.Grid{restored, g, gone, remains} {
 		if len(g.Rows) > 0 {
 			fmt.Fprintln(s.Out)
 			g.Write(s)

@@ -34,9 +34,19 @@ func TestUndoneKept(t *testing.T) {
 		{Setting: sysctl("vm.dirty_bytes"), Found: setting.Text("0"), To: setting.Text("0"), State: journal.KeptNow, Why: "belongs to sysctl:vm.dirty_ratio"},
 		{Setting: setting.Setting{Kind: "file", Name: "/etc/x"}, Found: setting.Text("# a\none\n"), To: setting.Text("# a\ntwo\n"), State: journal.KeptNow, Why: "somebody has changed it since"},
 	}}
+	u.Values = append(u.Values, UndoneValue{Setting: sysctl("vm.swappiness"), Found: setting.Text("10"), To: setting.Text("60"), State: journal.Restored})
 	h := u.Summarize()
-	PrintUndone(&ui.Screen{Out: &out, Format: ui.Table}, u, &h)
+	PrintUndone(&ui.Screen{Out: &out, Format: ui.Table}, u, &h, false)
 	got := out.String()
+	if strings.Contains(got, "swappiness") {
+		t.Errorf("a restored value is listed without --details:\n%s", got)
+	}
+	out.Reset()
+	u.Remains = []Remaining{{sysctl("vm.nr_hugepages"), "3 huge pages are in use"}}
+	PrintUndone(&ui.Screen{Out: &out, Format: ui.Table}, u, &h, true)
+	if details := out.String(); !strings.Contains(details, "vm.swappiness  10   60\n") || !strings.Contains(details, "3 huge pages are in use") {
+		t.Errorf("--details:\n%s", details)
+	}
 	for _, want := range []string{"vm.dirty_ratio  30 ", "# a … (2 lines), not the same  # a … (2 lines)", "2 kept (changed by another program)"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)

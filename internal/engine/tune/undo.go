@@ -19,6 +19,8 @@ type Undone struct {
 	Result string `json:"result"` // done, incomplete
 	// Values lists the settings to restore, in the order of writing.
 	Values []UndoneValue `json:"values"`
+	// Remains lists restored settings whose old value stays in force for a while.
+	Remains []Remaining `json:"remains,omitempty"`
 }
 
 // Given returns the number of restored values that had differed, without side effects.
@@ -163,6 +165,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		}
 		u.Values = append(u.Values, m.result())
 	}
+	u.Remains = e.remaining(ctx, moves)
 	var incomplete error
 	left = slices.DeleteFunc(left, func(l Leftover) bool {
 		failed := slices.ContainsFunc(moves, func(m move) bool { return m.setting == l.Setting && m.state == journal.Failed })
