@@ -27,24 +27,24 @@ unrestored=$state/not-restored
 
 say() { echo "fettle: $*" >&2; }
 
-# offline prints why no kernel and no unit must be touched; on a running machine it prints nothing.
+# offline reports whether no kernel and no unit must be touched, and sets why.
 offline() {
+	why=
 	if [ -n "${DPKG_ROOT:-}" ]; then
-		echo "DPKG_ROOT is set"
+		why="DPKG_ROOT is set"
 	elif [ "${SYSTEMD_OFFLINE:-0}" = 1 ]; then
-		echo "SYSTEMD_OFFLINE is set"
+		why="SYSTEMD_OFFLINE is set"
 	elif [ -e /run/ostree-booted ]; then
-		echo "this system is an image (rpm-ostree, bootc)"
+		why="this system is an image (rpm-ostree, bootc)"
 	elif [ ! -d /run/systemd/system ]; then
-		echo "systemd does not run here"
+		why="systemd does not run here"
 	elif systemd-detect-virt --quiet --chroot; then
-		echo "this is a chroot"
+		why="this is a chroot"
 	elif command -v policy-rc.d >/dev/null; then
-		policy-rc.d fettle.service restart >/dev/null 2>&1 || [ $? -ne 101 ] || echo "policy-rc.d forbids it"
+		policy-rc.d fettle.service restart >/dev/null 2>&1 || [ $? -ne 101 ] || why="policy-rc.d forbids it"
 	fi
+	[ -n "$why" ]
 }
-
-live() { [ -z "$(offline)" ]; }
 
 # A killed attempt may have left a transaction half done: finish or revert it.
 recover() {
@@ -63,7 +63,7 @@ restart() {
 }
 
 after_install() {
-	live || return 0
+	! offline || return 0
 	systemctl daemon-reload
 	recover
 	case $1 in
@@ -88,8 +88,7 @@ before_remove() {
 	remove | 0) ;;
 	*) return 0 ;;
 	esac
-	why=$(offline)
-	if [ -n "$why" ]; then
+	if offline; then
 		[ ! -e "$state/journal" ] || say "no value was restored, because $why"
 		return 0
 	fi
@@ -114,7 +113,7 @@ before_remove() {
 
 after_remove() {
 	case $1 in
-	remove | 0) ! live || systemctl daemon-reload ;;
+	remove | 0) offline || systemctl daemon-reload ;;
 	purge)
 		rm -rf "${DPKG_ROOT:-}/etc/fettle"
 		if [ -e "$unrestored" ]; then

@@ -15,6 +15,12 @@ func puppet(t testing.TB) []string {
 	return layer(t, "Puppet Server", "puppet")
 }
 
+// rpm returns the layer with rpm and dnf, and below it the tree with the servers.
+func rpm(t testing.TB) []string {
+	t.Helper()
+	return layer(t, "rpm and dnf", "layer", "rpm")
+}
+
 // containers returns the layer with containerd, and below it the tree with the servers.
 func containers(t testing.TB) []string {
 	t.Helper()

@@ -30,9 +30,9 @@ type Bind struct {
 // read-only.
 type Options struct {
 	// Servers uses the root with the servers instead of the first one. Puppet adds Puppet
-	// Server and an agent to it, and Containers adds containerd, runc and the network plug-ins
-	// of containers.
-	Servers, Puppet, Containers bool
+	// Server and an agent to it, Containers adds containerd, runc and the network plug-ins of
+	// containers, and RPM adds rpm and dnf.
+	Servers, Puppet, Containers, RPM bool
 	Binds                       []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
@@ -90,6 +90,8 @@ func New(t testing.TB, o Options) *Root {
 		trees = puppet(t)
 	case o.Containers:
 		trees = containers(t)
+	case o.RPM:
+		trees = rpm(t)
 	case o.Servers:
 		trees = []string{Servers(t)}
 	default:
