@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
@@ -18,11 +20,13 @@ import (
 
 type diffOptions struct {
 	tune.Listing
+	tune.Request
 	update, sysctl bool
 }
 
 func diffCommand(a *app) *cobra.Command {
 	var o diffOptions
+	var saving *savedOptions
 	c := &cobra.Command{
 		Use: "diff [PROFILE...]", Short: "Show what a profile would change on this machine",
 		Long: `Shows each value before and after, with the profile's line, and changes nothing.
@@ -31,6 +35,9 @@ fettle tune --plan FILE applies exactly this plan.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if o.update && len(args) > 0 {
 				return ui.Without(errors.New("want profiles or --update, not both"), "--update")
+			}
+			if o.Save, o.Set = saving.request(o.Set); len(args) > 0 && len(o.Set) > 0 {
+				return ui.Without(errors.New("want profiles or --set, not both (with --save: both)"), "--set")
 			}
 			if o.sysctl && a.screen.Format != ui.Table {
 				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file; leave out --output %s", a.output), "--output")
@@ -42,6 +49,9 @@ fettle tune --plan FILE applies exactly this plan.`,
 	c.Flags().BoolVarP(&o.All, "all", "a", false, "also list values that do not change")
 	c.Flags().BoolVar(&o.Details, "details", false, "also list values that do not apply, could not be determined or were left out, and why")
 	c.Flags().BoolVar(&o.sysctl, "sysctl", false, "print a sysctl.d file (if only sysctls change)")
+	saving = savedFlags(c, &o.Set)
+	cliutil.Exclusive(c, "update", "set")
+	cliutil.Exclusive(c, "update", "save")
 	return c
 }
 
@@ -68,13 +78,26 @@ func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 		}
 		names = sel.Profiles
 	}
+	if len(o.Set) > 0 {
+		return a.diffSet(ctx, m, s, o)
+	}
+	asked := names
+	if o.Save != nil {
+		if names, _, err = m.Save(ctx, s, names, *o.Save); err != nil {
+			return err
+		}
+	}
 	if len(names) == 0 {
 		if names, err = m.Recommended(ctx); err != nil {
 			return err
 		}
 		a.screen.Say("no profile named: comparing with the recommended profile %s (fettle recommend shows why)", strings.Join(names, " "))
 	}
-	p, err := m.Load(ctx, false, tune.WithPostLoaded(names, m.PostLoaded())...)
+	sel, err := tune.SelectionOf(s.InForce())
+	if err != nil {
+		return err
+	}
+	p, err := m.Load(ctx, false, tune.WithPostLoaded(tune.WithSaved(sel, names), m.PostLoaded())...)
 	if err != nil {
 		return err
 	}
@@ -85,6 +108,7 @@ func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 	for _, pr := range plan.Problems {
 		a.screen.Say("%s", pr)
 	}
+	plan.InForce = m.InForceNow(s, p)
 	left := refusals(p)
 	if a.data() || o.sysctl {
 		a.sayRefusals(left)
@@ -108,16 +132,39 @@ func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 		fmt.Fprintln(a.screen.Out)
 		a.printOperator(op)
 	} else if plan.Writes() > 0 && err == nil {
-		a.printApply(p.Names, o.update)
+		a.printApply(p.Names, asked, o)
 	}
 	return err
 }
 
-// printApply prints the command that applies the plan of profiles.
-func (a *app) printApply(names []string, update bool) {
+// diffSet shows what tune --set would change.
+func (a *app) diffSet(ctx context.Context, m *tune.Machine, s *journal.State, o diffOptions) error {
+	planner, _, err := m.Planner(ctx, o.Request)
+	if err != nil {
+		return err
+	}
+	plan, err := planner(ctx, s)
+	if err != nil {
+		return err
+	}
+	plan.Headline = plan.Summarize(nil, o.Listing)
+	if a.data() {
+		plan.By = a.caller().String()
+		return a.result(plan, nil)
+	}
+	tune.PrintPlan(a.screen, plan, o.Listing)
+	return nil
+}
+
+// printApply prints the command that applies the plan of profiles. asked are those of the command
+// line.
+func (a *app) printApply(names, asked []string, o diffOptions) {
 	args := append([]string{"tune"}, names...)
-	if update {
+	if o.update {
 		args = []string{"tune", "--update"}
+	}
+	if o.Save != nil {
+		args = o.Save.Args(asked)
 	}
 	a.printToApply(a.next(args...), internaltext.CommandLine(append([]string{"fettle"}, args...)))
 }

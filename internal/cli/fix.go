@@ -50,7 +50,7 @@ type FixResult struct {
 }
 
 type fixOptions struct {
-	yes       bool
+	yes, dry  bool
 	platforms []string
 	write     string
 	force     bool
@@ -72,10 +72,13 @@ health check.`,
 	}
 	f := c.Flags()
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	f.BoolVar(&o.dry, "dry-run", false, "show the changes, and change nothing")
 	f.StringVar(&o.write, "write", "", "below this directory, also write files for other tools, and sysctl.d and tmpfiles.d files for the next boot")
 	f.BoolVar(&o.force, "force", false, "overwrite files that fettle did not write")
 	f.StringSliceVar(&o.platforms, "platform", nil, "fix only the rules of these platforms (default all detected platforms)")
 	cliutil.Requires(c, "--write", "force")
+	cliutil.Exclusive(c, "dry-run", "yes")
+	cliutil.Exclusive(c, "dry-run", "write")
 	return c
 }
 
@@ -144,7 +147,7 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 		}) {
 			a.screen.Say("kernel values last until the next boot; to keep them, write files with --write DIR")
 		}
-		err = a.fixByJournal(ctx, t.machine, &res, changes, o.yes)
+		err = a.fixByJournal(ctx, t.machine, &res, changes, o)
 	}
 	if res.Applied != nil {
 		var fixed []string
@@ -349,7 +352,7 @@ func (t *fixTarget) bad(ctx context.Context, ids, platforms []string) ([]rule.Fi
 }
 
 // fixByJournal plans the changes, shows them, and applies them after confirmation.
-func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult, changes []setting.Change, yes bool) error {
+func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult, changes []setting.Change, o fixOptions) error {
 	s, err := m.ReadStateIfAllowed()
 	if err != nil {
 		return err
@@ -364,7 +367,10 @@ func (a *app) fixByJournal(ctx context.Context, m *tune.Machine, res *FixResult,
 	if res.Plan.Writes() == 0 {
 		return nil
 	}
-	if !yes {
+	if o.dry {
+		return contested(ctx, m, res.Plan)
+	}
+	if !o.yes {
 		agreed, err := a.screen.Confirm(ctx, "Write these values? fettle undo restores the old ones.")
 		if err != nil || !agreed {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
@@ -51,7 +52,7 @@ func (a *app) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st.UnderWay, st.Copy = m.InProgress, a.copied()
+	st.UnderWay, st.Copy, st.Persistent = m.InProgress, a.copied(), daemon.Persisted(m.Host)
 	why.NameWriters(m, st.Drifted)
 	st.Headline = st.Summarize()
 	if a.data() {

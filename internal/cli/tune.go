@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -28,6 +29,42 @@ type TuneResult struct {
 	DurationS  float64 `json:"duration_s"`
 }
 
+// savedOptions are the options of tune and diff about saved settings.
+type savedOptions struct {
+	tune.Saving
+	on bool
+}
+
+func savedFlags(c *cobra.Command, set *[]string) *savedOptions {
+	var o savedOptions
+	f := c.Flags()
+	f.StringArrayVar(set, "set", nil, "set SETTING=VALUE in addition to the active profiles; repeatable")
+	f.BoolVar(&o.on, "save", false, "keep the settings of --set in the profile kernel_settings, which stays on top of all profiles")
+	f.StringArrayVar(&o.Unset, "unset", nil, "with --save: remove this saved SETTING and restore its value; repeatable")
+	f.StringSliceVar(&o.Replace, "replace", nil, "with --save: remove all other saved settings of these plug-ins, such as sysctl (all: of every plug-in)")
+	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
+	cliutil.Reads(f, "unset", "vm.swappiness", tune.ReadsUnset)
+	cliutil.Reads(f, "replace", "sysctl", func(name string) error {
+		if !profile.ValidName(name) {
+			return errors.New("want the name of a plug-in, or all")
+		}
+		return nil
+	})
+	cliutil.Requires(c, "--save", "unset", "replace")
+	return &o
+}
+
+// request returns the change of the saved settings, or nil, and the settings of --set that are not
+// to be saved.
+func (o *savedOptions) request(set []string) (*tune.Saving, []string) {
+	if !o.on {
+		return nil, set
+	}
+	s := o.Saving
+	s.Set = set
+	return &s, nil
+}
+
 type tuneOptions struct {
 	tune.Request
 	persist  bool // also enable fettle's unit
@@ -37,6 +74,7 @@ type tuneOptions struct {
 
 func tuneCommand(a *app) *cobra.Command {
 	var o tuneOptions
+	var saving *savedOptions
 	c := &cobra.Command{
 		Use: "tune [PROFILE...]", Short: "Apply a profile; everything can be undone",
 		Long: `Applies profiles and records them as active; later profiles override earlier ones. Only
@@ -48,32 +86,34 @@ recommended profile and exits with 2; --auto applies that profile.`,
 				return err
 			}
 			o.Profiles = args
+			o.Save, o.Set = saving.request(o.Set)
 			return a.tune(c.Context(), o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.Plan, "plan", "", "apply the plan in this file, from fettle diff --output json; - for standard input")
-	f.StringArrayVar(&o.Set, "set", nil, "set SETTING=VALUE in addition to the active profiles; repeatable")
+	saving = savedFlags(c, &o.Set)
 	f.BoolVar(&o.Auto, "auto", false, "apply the recommended profile")
 	f.BoolVar(&o.Update, "update", false, "apply the newer definition of the active profiles")
 	f.BoolVar(&o.Atomic, "atomic", false, "undo everything if one value is rejected")
 	f.BoolVar(&o.persist, "persist", false, "enable fettle's unit, so that the active profiles are applied at boot")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; undo restores it")
 	f.DurationVar(&o.try, "try", 0, "undo automatically after this time, such as 10m, unless fettle confirm is run")
-	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
 	cliutil.Between(f, "try", time.Second, 24*time.Hour, 10*time.Minute)
 	cliutil.Exclusive(c, "plan", "set", "auto", "update")
+	cliutil.Exclusive(c, "plan", "save", "auto", "update")
 	cliutil.Check(c, func(args []string) error {
-		err := errors.New("want exactly one of PROFILE, --auto, --update, --plan FILE, --set SETTING=VALUE")
-		switch other := o.Plan != "" || len(o.Set) > 0 || o.Auto || o.Update; {
+		err := errors.New("want exactly one of PROFILE, --auto, --update, --plan FILE, --set SETTING=VALUE, --save")
+		switch other := o.Plan != "" || len(o.Set) > 0 && !saving.on || o.Auto || o.Update; {
 		case len(args) > 0 && other:
 			return ui.Without(err, "--plan", "--set", "--auto", "--update")
-		case len(args) == 0 && !other:
+		case len(args) == 0 && !other && !saving.on:
 			return ui.Retry(ui.Usage, err, "nothing changed", a.recommended(c)...)
 		}
 		return nil
 	})
 	cliutil.Excludes(c, "try", "a trial ends before the next boot", "persist", "take-over")
+	cliutil.Excludes(c, "save", "saved settings are kept", "try")
 	return c
 }
 
@@ -123,7 +163,19 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return m.RestoreTuners(ctx, taken, err)
 	}
+	restoreFile := func() error { return nil }
+	if apply.Saved != nil {
+		if err := a.mustBeRoot(); err != nil {
+			return m.RestoreTuners(ctx, taken, err)
+		}
+		if restoreFile, err = apply.Saved.Write(m.Host); err != nil {
+			return m.RestoreTuners(ctx, taken, err)
+		}
+	}
 	res, err := m.Apply(ctx, planner, apply)
+	if res == nil || res.Tx == 0 || res.Result == journal.ResultRolledBack {
+		err = errors.Join(err, restoreFile())
+	}
 	if res == nil {
 		if errors.Is(err, context.Canceled) {
 			err = ui.Exit(ui.Interrupted, errors.New("interrupted before anything was written"))

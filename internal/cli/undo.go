@@ -21,7 +21,7 @@ type UndoResult struct {
 }
 
 func undoCommand(a *app) *cobra.Command {
-	details := false
+	var details, dry bool
 	c := &cobra.Command{
 		Use: "undo [TRANSACTION...]", Short: "Restore all values from before fettle, or undo one change",
 		Long: `Restores the values before fettle's changes. Without TRANSACTION it undoes all of them.
@@ -37,11 +37,36 @@ force until a reboot or until a program ends.`,
 				}
 				ids[i] = n
 			}
+			if dry {
+				return a.planUndo(c.Context(), ids)
+			}
 			return a.undo(c.Context(), ids, details)
 		},
 	}
 	c.Flags().BoolVar(&details, "details", false, "also list the restored values")
+	c.Flags().BoolVar(&dry, "dry-run", false, "show which values would be restored, and change nothing")
 	return c
+}
+
+func (a *app) planUndo(ctx context.Context, ids []int) error {
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := m.ReadState()
+	if err != nil {
+		return err
+	}
+	u, err := m.PlanUndo(ctx, s, ids...)
+	if err != nil {
+		return err
+	}
+	doc := UndoResult{"fettle/undo/v1", u.Summarize(), u}
+	if a.data() {
+		return a.result(doc, nil)
+	}
+	tune.PrintUndone(a.screen, u, &doc.Headline, false)
+	return nil
 }
 
 func (a *app) undo(ctx context.Context, ids []int, details bool) error {
@@ -60,6 +85,9 @@ func (a *app) undo(ctx context.Context, ids []int, details bool) error {
 	nothing := errors.Is(err, tune.ErrNothing)
 	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
+	}
+	if err == nil {
+		err = m.SyncSaved()
 	}
 	// The journal does not record what a command changed.
 	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {

@@ -115,7 +115,7 @@ func (d *Daemon) Reload(ctx context.Context) bool {
 		}
 		if entry != nil && d.due(entry.names, entry.since, s.Txs, d.selection) {
 			ok = true
-			return d.switchTo(ctx, m, entry.names, tune.ModeManual, entry.reason)
+			return d.switchTo(ctx, m, tune.WithSaved(d.selection, entry.names), tune.ModeManual, entry.reason)
 		}
 		if d.TuneD {
 			names, mode, found, err := d.preset(ctx, m, s.Txs, d.selection)

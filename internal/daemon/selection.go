@@ -38,7 +38,7 @@ func (d *Daemon) chooseAndApply(ctx context.Context, m *Machine, s *journal.Stat
 		return err
 	}
 	if entry != nil && d.due(entry.names, entry.since, txs, sel) {
-		return d.switchTo(ctx, m, entry.names, tune.ModeManual, entry.reason)
+		return d.switchTo(ctx, m, tune.WithSaved(sel, entry.names), tune.ModeManual, entry.reason)
 	}
 	if d.TuneD {
 		names, mode, ok, err := d.preset(ctx, m, txs, sel)

@@ -57,7 +57,7 @@ func (d *Daemon) due(names []string, since time.Time, txs []*journal.Tx, sel *tu
 	if by != nil && !strings.HasPrefix(by.Reason, byScheduleOf) && !at.Before(since) {
 		return false
 	}
-	return sel == nil || !slices.Equal(sel.Profiles, names)
+	return sel == nil || !slices.Equal(sel.Profiles, tune.WithSaved(sel, names))
 }
 
 // clock handles events of the wall clock: an entry of the schedule begins, the clock was
@@ -92,5 +92,5 @@ func (d *Daemon) keepSchedule(ctx context.Context) error {
 	if err != nil || onTrial(t) || !d.due(entry.names, entry.since, s.Txs, sel) {
 		return err
 	}
-	return d.switchTo(ctx, m, entry.names, tune.ModeManual, entry.reason)
+	return d.switchTo(ctx, m, tune.WithSaved(sel, entry.names), tune.ModeManual, entry.reason)
 }

@@ -35,6 +35,8 @@ type Loader struct {
 	// Snapshot, if set, is the source of every file; the loader then does not read the machine's
 	// profile directories.
 	Snapshot *Snapshot
+	// Pending holds files, by path, that the caller is about to write: they are read from here.
+	Pending map[string][]byte
 }
 
 // maxFiles is the maximum number of files of one load.

@@ -75,6 +75,9 @@ func (l *Loader) isFile(p string) bool {
 	if l.Snapshot != nil {
 		return l.Snapshot.file(p) != nil
 	}
+	if l.Pending[p] != nil {
+		return true
+	}
 	st, err := l.stat(p)
 	return err == nil && st.Mode().IsRegular()
 }
@@ -95,6 +98,9 @@ func (l *Loader) readFile(p string) ([]byte, error) {
 			return f.Data, nil
 		}
 		return nil, &fs.PathError{Op: "read", Path: p, Err: fs.ErrNotExist}
+	}
+	if b := l.Pending[p]; b != nil {
+		return b, nil
 	}
 	if name, ok := builtinName(p); ok {
 		if l.Builtin == nil {
@@ -120,6 +126,12 @@ func builtinName(p string) (string, bool) {
 		return ".", true
 	}
 	return strings.CutPrefix(p, BuiltinDir+"/")
+}
+
+// Find returns the path of the tuned.conf that Load reads for a profile, or "".
+func (l *Loader) Find(name string) string {
+	file, _ := l.find(name, nil)
+	return file
 }
 
 // find returns the tuned.conf of a profile in the last directory that has one, without files in

@@ -188,7 +188,9 @@ func (c *snapshotCollector) add(p string, mode fs.FileMode, data []byte) {
 // profiles below it.
 func (c *snapshotCollector) collect(dir string, depth int) error {
 	entries, err := c.loader.readDir(dir)
-	if err != nil {
+	if host.NotFound(err) && c.loader.Pending[dir+"/"+profileFile] != nil {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	for _, e := range entries {

@@ -54,9 +54,9 @@ func rootOnly(h *host.Host, p string) error {
 }
 
 // guarded reports whether a file must be Trusted in this load: programs may run, and the file is
-// on the machine. A snapshot was checked when it was accepted.
+// on the machine. A snapshot was checked when it was accepted; a pending file is the caller's.
 func (l *Loader) guarded(p string) bool {
-	return l.executes() && l.Snapshot == nil && !IsBuiltin(p)
+	return l.executes() && l.Snapshot == nil && l.Pending[p] == nil && !IsBuiltin(p)
 }
 
 func (l *Loader) executes() bool { return l.Execute && l.Host != nil && l.Host.Live }

@@ -120,8 +120,11 @@ func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline, details bool) {
 	restored := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "was"}, {Head: "restored to"}}}
 	gone := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "old value"}, {Head: "why not restored", Below: true}}}
 	g := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "stays at"}, {Head: "instead of"}, {Head: "why", Below: true}}}
+	planned := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "now"}, {Head: "would be restored to"}}}
 	for _, v := range u.Values {
 		switch {
+		case u.Result == ResultPlanned && v.restores():
+			planned.Rows = append(planned.Rows, []string{SettingWords(v.Setting), value(v.Found), value(v.To)})
 		case v.unchanged():
 		case details && v.State == journal.Restored && v.Found.String() != v.To.String():
 			found, to := unlike(v.Found, v.To)
@@ -137,12 +140,17 @@ func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline, details bool) {
 	for _, r := range u.Remains {
 		remains.Rows = append(remains.Rows, []string{SettingWords(r.Setting), r.Why})
 	}
-	for _, g := range []ui.Grid{restored, g, gone, remains} {
+	for _, g := range []ui.Grid{planned, restored, g, gone, remains} {
 		if len(g.Rows) > 0 {
 			fmt.Fprintln(s.Out)
 			g.Write(s)
 		}
 	}
+}
+
+// restores reports whether a value differs from the one that it gets back.
+func (v *UndoneValue) restores() bool {
+	return !v.SideEffect && v.State == journal.Restored && v.Found.String() != v.To.String()
 }
 
 // unchanged reports whether a value has its old value and was kept because the setting that it

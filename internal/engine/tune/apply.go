@@ -18,6 +18,8 @@ type ApplyOptions struct {
 	Kind journal.TxKind
 	// Selection is in force once the transaction is committed; nil leaves the selection unchanged.
 	Selection *Selection
+	// Saved is the file of the saved settings, which the caller writes; nil leaves it unchanged.
+	Saved *SavedFile
 	// Atomic rolls back all values if one is rejected.
 	Atomic bool
 	// OrNothing rolls back all values, and keeps the old selection, if values were rejected and no

@@ -172,6 +172,12 @@ func (u *Undone) Summarize() ui.Headline {
 		mark = "✓"
 	}
 	line := fmt.Sprintf("%s undone: %s, %s restored", mark, TransactionWords(u.Undoes), h.Count("values_given_back", u.Given(), "value"))
+	switch {
+	case u.Result == ResultPlanned && len(u.Undoes) == 0:
+		line = ErrNothing.Error()
+	case u.Result == ResultPlanned:
+		line = fmt.Sprintf("would be undone: %s, %s restored", TransactionWords(u.Undoes), h.Count("values_to_give_back", u.Given(), "value"))
+	}
 	for _, part := range []struct {
 		name, text string
 		n          int

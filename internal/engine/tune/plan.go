@@ -28,6 +28,9 @@ type Plan struct {
 	Machine  string      `json:"machine"`
 	BootID   string      `json:"boot_id,omitempty"`
 	Profiles []string    `json:"profiles,omitempty"`
+	// InForce is set only by fettle diff: these profiles, with this content, have been applied in
+	// this boot. tune would then record nothing new unless values have drifted.
+	InForce bool `json:"in_force,omitempty"`
 	// Generation is the journal's generation when the plan was made.
 	Generation int64 `json:"generation"`
 	// Sources are the files of the profiles.

@@ -18,9 +18,11 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Request describes what to apply. Exactly one of its first five fields is set.
+// Request describes what to apply. Exactly one of its first six fields is set, except that
+// profiles can be selected together with a change of the saved settings.
 type Request struct {
 	Profiles []string
+	Save     *Saving  // a change of the saved settings
 	Plan     string   // file with a saved plan, or - for standard input
 	Set      []string // single settings, SETTING=VALUE
 	Auto     bool     // the recommended profile
@@ -67,6 +69,17 @@ func (m *Machine) Planner(ctx context.Context, r Request) (Planner, ApplyOptions
 			return nil, o, ui.Exit(ui.Failed, errors.New("no profile is active; nothing to update"))
 		}
 		names = sel.Profiles
+	case r.Save != nil:
+		s, err := m.ReadState()
+		if err != nil {
+			return nil, o, err
+		}
+		if names, o.Saved, err = m.Save(ctx, s, names, *r.Save); err != nil {
+			return nil, o, err
+		}
+	}
+	if names = m.withSaved(names); len(names) > 1 && mode == ModeAuto {
+		mode = ModeManual // the daemon would select the recommended profile alone
 	}
 	p, err := m.Load(ctx, true, WithPostLoaded(names, m.PostLoaded())...)
 	if err != nil {

@@ -61,6 +61,8 @@ type Status struct {
 	// settings that this machine lacks.
 	KeepUnmatched []KeepEntry `json:"keep_unmatched,omitempty"`
 	Damage        []string    `json:"damage,omitempty"`
+	// Persistent is true if fettle's unit applies the active profiles at boot.
+	Persistent bool `json:"persistent"`
 	// Experiment is the experiment that is running or being restored by its watchdog, or nil.
 	Experiment *Leaseholder `json:"experiment,omitempty"`
 	// ExperimentUndo is the command that undoes the change of an experiment that was killed

@@ -16,7 +16,7 @@ import (
 type Undone struct {
 	Tx     int    `json:"transaction,omitempty"` // number of the undo; 0 if there was nothing to undo
 	Undoes []int  `json:"undoes"`
-	Result string `json:"result"` // done, incomplete
+	Result string `json:"result"` // done, incomplete, planned
 	// Values lists the settings to restore, in the order of writing.
 	Values []UndoneValue `json:"values"`
 	// Remains lists restored settings whose old value stays in force for a while.
@@ -27,7 +27,7 @@ type Undone struct {
 func (u *Undone) Given() int {
 	n := 0
 	for _, v := range u.Values {
-		if !v.SideEffect && v.State == journal.Restored && v.Found.String() != v.To.String() {
+		if v.restores() {
 			n++
 		}
 	}
@@ -126,6 +126,26 @@ func (e *Engine) Undo(ctx context.Context, ids ...int) (*Undone, error) {
 		err = errors.Join(&IncompleteError{Damage: damage, Journal: j.Dir() + "/journal"}, err)
 	}
 	return u, err
+}
+
+// ResultPlanned is the result of PlanUndo.
+const ResultPlanned = "planned"
+
+// PlanUndo returns what Undo would restore, and changes nothing.
+func (e *Engine) PlanUndo(ctx context.Context, s *journal.State, ids ...int) (*Undone, error) {
+	txs, err := undoSet(s, ids)
+	if err != nil {
+		return nil, err
+	}
+	u := &Undone{Undoes: []int{}, Result: ResultPlanned, Values: []UndoneValue{}}
+	for _, t := range txs {
+		u.Undoes = append(u.Undoes, t.ID)
+	}
+	moves := e.moves(ctx, s, txs)
+	for i := range moves {
+		u.Values = append(u.Values, moves[i].result())
+	}
+	return u, nil
 }
 
 // undoLocked decides about every setting, records the decisions, writes, and records the result.
