@@ -110,6 +110,11 @@ man: ## write the manual pages and the shell completions into dist/
 dist: ## build the packages (deb and rpm, amd64 and arm64) into dist/
 	@GO='$(GO)' VERSION='$(VERSION)' packaging/build dist
 
+.PHONY: ansible
+ansible: ## build the Ansible collection into dist/ (installs ansible-core from PyPI into the cache)
+	@mkdir -p dist
+	@bin=$$(test/ansible/build) && "$$bin/ansible-galaxy" collection build --force --output-path dist packaging/ansible
+
 PREFIX ?= /usr/local
 SHARE := $(DESTDIR)$(PREFIX)/share
 # Builds nothing, so that root needs no compiler. fettle tune --persist installs the units.
