@@ -1,0 +1,87 @@
+package packaging
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/testkit/vm"
+)
+
+// TestGuest follows the package on a machine with systemd and TuneD: it is installed next to
+// TuneD, takes over, is upgraded while its daemon runs, meets a reboot, and gives TuneD back when
+// it is removed.
+func TestGuest(t *testing.T) {
+	root.Nightly(t, "boots a virtual machine")
+	dir := twoVersions(t)
+	m := vm.Boot(t, vm.Options{})
+	for _, v := range []string{"1", "2"} {
+		m.Put(dir+"/"+v+".deb", "/root/"+v+".deb")
+	}
+	const patience = 8 * time.Minute
+	run := func(command string) (string, int) {
+		r, err := m.Exec(vm.Request{TimeoutS: patience.Seconds(), Argv: []string{"sh", "-c", command + " 2>&1"}})
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		return string(r.Stdout) + string(r.Stderr), r.Code
+	}
+	must := func(command string) string {
+		t.Helper()
+		out, code := run(command)
+		if code != 0 {
+			t.Fatalf("%s: exit %d\n%s", command, code, out)
+		}
+		return out
+	}
+	eventually := func(command, want string) {
+		t.Helper()
+		got := ""
+		if !root.Eventually(patience, func() bool {
+			got, _ = run(command)
+			return strings.TrimSpace(got) == want
+		}) {
+			log, _ := run("journalctl --no-pager -b -u fettle -u fettle-recover -u tuned | tail -40")
+			t.Fatalf("%s: %q, want %q\n%s", command, got, want, log)
+		}
+	}
+	const units = "systemctl is-active tuned fettle; systemctl is-enabled tuned fettle fettle-recover"
+	must("echo virtual-guest >/etc/tuned/active_profile; echo manual >/etc/tuned/profile_mode; systemctl enable tuned; systemctl start --no-block tuned")
+	eventually("cat /proc/sys/vm/swappiness", "30")
+
+	must("dpkg -i /root/1.deb")
+	eventually(units, "active\ninactive\nenabled\ndisabled\ndisabled")
+	must("fettle tune --take-over --persist latency-performance")
+	eventually(units, "inactive\nactive\ndisabled\nenabled\nenabled")
+	eventually("cat /proc/sys/vm/swappiness; od -An -tu4 /dev/cpu_dma_latency", "10\n          3")
+	if out := must("ls /etc/systemd/system /etc/dbus-1/system.d"); strings.Contains(out, "fettle.service\n") || strings.Contains(out, "com.redhat") {
+		t.Errorf("tune --persist has written files that the package has:\n%s", out)
+	}
+
+	// The upgrade: the values stay, and so does the profile. The daemon runs the new program.
+	pid := must("systemctl show --property MainPID --value fettle")
+	must("(while :; do cat /proc/sys/vm/swappiness; done) >/run/values & echo $! >/run/watch; dpkg -i /root/2.deb; kill $(cat /run/watch)")
+	if got := strings.TrimSpace(must("sort -u /run/values")); got != "10" {
+		t.Errorf("vm.swappiness was %q during the upgrade", got)
+	}
+	if now := must("systemctl show --property MainPID --value fettle"); now == pid || now == "0\n" {
+		t.Errorf("the daemon still is process %s", now)
+	}
+	eventually("readlink /proc/$(systemctl show --property MainPID --value fettle)/exe; fettle version | grep -o 'v[0-9.]*' | head -1", "/usr/bin/fettle\nv2.0.0")
+	eventually("od -An -tu4 /dev/cpu_dma_latency", "3")
+	eventually("busctl call com.redhat.tuned /Tuned com.redhat.tuned.control active_profile", `s "latency-performance"`)
+
+	m.Reboot()
+	eventually(units, "inactive\nactive\ndisabled\nenabled\nenabled")
+	eventually("cat /proc/sys/vm/swappiness", "10")
+	eventually("systemctl --failed --no-legend", "")
+
+	out := must("apt-get -y purge fettle")
+	if !strings.Contains(out, "vm.swappiness") || !strings.Contains(out, "restored") {
+		t.Errorf("the removal lists no value:\n%s", out)
+	}
+	eventually("systemctl is-active tuned; systemctl is-enabled tuned; systemctl list-unit-files 'fettle*' --no-legend | grep -v agent", "active\nenabled")
+	eventually("cat /proc/sys/vm/swappiness", "30")
+	eventually("find /etc /var/lib /run /usr -xdev -name '*fettle*' ! -name 'fettle-agent*' ! -path '/var/lib/dpkg/*' ! -path '/etc/initramfs-tools/*' ! -path '*/fettle-test*'", "")
+}
