@@ -61,9 +61,9 @@ func TestGuest(t *testing.T) {
 
 	// The upgrade: the values stay, and so does the profile. The daemon runs the new program.
 	pid := must("systemctl show --property MainPID --value fettle")
-	must("(while :; do cat /proc/sys/vm/swappiness; done) >/run/values & echo $! >/run/watch; dpkg -i /root/2.deb; kill $(cat /run/watch)")
-	if got := strings.TrimSpace(must("sort -u /run/values")); got != "10" {
-		t.Errorf("vm.swappiness was %q during the upgrade", got)
+	must("(while :; do echo $(cat /proc/sys/vm/swappiness) $(od -An -tu4 /dev/cpu_dma_latency); done) >/run/values & echo $! >/run/watch; dpkg -i /root/2.deb; kill $(cat /run/watch)")
+	if got := strings.TrimSpace(must("sort -u /run/values")); got != "10 3" {
+		t.Errorf("vm.swappiness and the limit on latency were %q during the upgrade", got)
 	}
 	if now := must("systemctl show --property MainPID --value fettle"); now == pid || now == "0\n" {
 		t.Errorf("the daemon still is process %s", now)

@@ -58,7 +58,9 @@ type Daemon struct {
 
 	mu    sync.Mutex // one operation at a time; guards the fields below
 	kinds setting.Kinds
-	held  map[setting.Setting]holding
+	// held are the values that an open descriptor of this process keeps. They end with the
+	// process, so they are not in the journal: after a crash there is nothing to undo.
+	held  map[setting.Setting]setting.Value
 	tasks map[string]following // by unit
 	// alive is open while this process is the machine's daemon; without it no setting follows the
 	// load.
@@ -90,7 +92,7 @@ func New(c Config) *Daemon {
 		c.Log = os.Stderr
 	}
 	return &Daemon{
-		Config: c, log: newMessages(c.Log), held: map[setting.Setting]holding{}, tasks: map[string]following{},
+		Config: c, log: newMessages(c.Log), held: map[setting.Setting]setting.Value{}, tasks: map[string]following{},
 		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, next: func(time.Duration) {}, leased: func() bool { return false }, seen: -1,
 	}
 }

@@ -9,10 +9,6 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// holding is a value that an open descriptor of this process keeps. It ends with the process, so
-// it is not in the journal: after a crash there is nothing to undo.
-type holding struct{ before, want setting.Value }
-
 // hold acquires the profile's held values and releases all others.
 func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *journal.State) {
 	// Before the plan: it reads settings that loops may hold.
@@ -35,17 +31,14 @@ func (d *Daemon) hold(ctx context.Context, m *Machine, p *profile.Profile, s *jo
 	d.followTasks(m, p)
 	for s, st := range want {
 		old, ours := d.held[s]
-		if ours && d.kinds.Equal(s, old.want, st.Want) {
+		if ours && d.kinds.Equal(s, old, st.Want) {
 			continue
-		}
-		if !ours {
-			old.before = st.Before
 		}
 		if err := d.kinds.Write(ctx, s, st.Want); err != nil {
 			d.log.say(LevelError, "cannot hold %s = %s: %v (%s)", s, st.Want, err, st.Reason)
 			continue
 		}
-		d.held[s] = holding{old.before, st.Want}
+		d.held[s] = st.Want
 		d.log.say(LevelInfo, "%s = %s: held (%s)", s, st.Want, st.Reason)
 	}
 }
@@ -58,13 +51,14 @@ func (d *Daemon) release(ctx context.Context) {
 	d.letGo(ctx, nil)
 }
 
-// letGo releases every held value that is not wanted.
+// letGo releases every held value that is not wanted. It writes Absent: the value that was in
+// force before may be one that is wanted later, if another process held it then.
 func (d *Daemon) letGo(ctx context.Context, wanted map[setting.Setting]tune.Step) {
-	for s, h := range d.held {
+	for s := range d.held {
 		if _, ok := wanted[s]; ok {
 			continue
 		}
-		if err := d.kinds.Write(ctx, s, h.before); err != nil {
+		if err := d.kinds.Write(ctx, s, setting.Absent); err != nil {
 			d.log.say(LevelError, "cannot release %s: %v", s, err)
 			continue
 		}

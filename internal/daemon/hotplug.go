@@ -224,8 +224,8 @@ func (d *Daemon) restore(ctx context.Context, m *Machine, reason string, mine fu
 // rehold sets every held value again: a driver may have lost it.
 func (d *Daemon) rehold(ctx context.Context) {
 	for s, h := range d.held {
-		if err := d.kinds.Write(ctx, s, h.want); err != nil {
-			d.log.say(LevelError, "can no longer hold %s = %s: %v", s, h.want, err)
+		if err := d.kinds.Write(ctx, s, h); err != nil {
+			d.log.say(LevelError, "can no longer hold %s = %s: %v", s, h, err)
 		}
 	}
 }

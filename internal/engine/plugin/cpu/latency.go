@@ -259,9 +259,6 @@ type pmqos struct {
 
 	mu   sync.Mutex
 	held host.Handle
-	// before is the limit in force when fettle's was first set. Writing it releases fettle's
-	// limit.
-	before string
 }
 
 func (k *pmqos) Resolve(s setting.Setting) (setting.Setting, error) {
@@ -286,12 +283,11 @@ func (k *pmqos) Read(context.Context, setting.Setting) (setting.Value, error) {
 	return setting.Text(strconv.FormatInt(int64(int32(binary.NativeEndian.Uint32(b))), 10)), nil
 }
 
-// Write requests a limit and holds it. Absent, no limit, or the limit from before fettle's
-// releases it.
-func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) error {
+// Write requests a limit and holds it. Absent, or no limit, releases it.
+func (k *pmqos) Write(_ context.Context, s setting.Setting, v setting.Value) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if v.Absent || v.Text == strconv.Itoa(noLimit) || k.held != nil && v.Text == k.before {
+	if v.Absent || v.Text == strconv.Itoa(noLimit) {
 		return k.release()
 	}
 	n, err := strconv.ParseInt(v.Text, 10, 32)
@@ -302,15 +298,11 @@ func (k *pmqos) Write(ctx context.Context, s setting.Setting, v setting.Value) e
 	if k.held != nil {
 		return k.held.Store(data)
 	}
-	before, err := k.Read(ctx, s)
-	if err != nil {
-		return err
-	}
 	held, err := k.host.Files.Hold(dmaLatencyFile, data)
 	if err != nil {
 		return err
 	}
-	k.held, k.before = held, before.Text
+	k.held = held
 	return nil
 }
 

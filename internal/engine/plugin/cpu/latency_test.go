@@ -119,7 +119,14 @@ func TestHoldOnThisMachine(t *testing.T) {
 	write(other, setting.Text("10"), "10")
 	write(ours, setting.Text("50"), "10") // the least of both
 	write(other, setting.Absent, "50")
-	write(ours, setting.Text(before), before) // undo gives it up
+	write(ours, setting.Absent, before)
+	// Another process has the limit when ours is first set, as the script of an upgrade while the
+	// daemon restarts. Later the same value is ours.
+	write(other, setting.Text("30"), "30")
+	write(ours, setting.Text("30"), "30")
+	write(other, setting.Absent, "30")
+	write(ours, setting.Text("70"), "70")
+	write(ours, setting.Text("30"), "30")
 	write(ours, setting.Text(strconv.Itoa(noLimit)), before)
 	testkitplugin.Proves(t, testkitplugin.Here(), "cpu", "force_latency")
 }
