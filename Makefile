@@ -115,6 +115,18 @@ ansible: ## build the Ansible collection into dist/ (installs ansible-core from 
 	@mkdir -p dist
 	@bin=$$(test/ansible/build) && "$$bin/ansible-galaxy" collection build --force --output-path dist packaging/ansible
 
+# goreleaser and syft must be installed (go install; the versions are in .github/workflows/release.yml).
+.PHONY: release-snapshot
+release-snapshot: ## make a release in dist/release without publishing, with a key for the test
+	@mkdir -p dist
+	@[[ -n "$${RELEASE_KEY:-}" ]] || openssl ecparam -name prime256v1 -genkey -noout -out dist/test-key.pem
+	RELEASE_KEY="$${RELEASE_KEY:-dist/test-key.pem}" goreleaser release --snapshot --clean
+
+.PHONY: images
+images: build ## build the container images of fettle and kubectl-fettle with podman
+	podman build -f packaging/Containerfile -t fettle:$(VERSION) .
+	podman build -f kube/deploy/Containerfile -t kubectl-fettle:$(VERSION) .
+
 PREFIX ?= /usr/local
 SHARE := $(DESTDIR)$(PREFIX)/share
 # Builds nothing, so that root needs no compiler. fettle tune --persist installs the units.
