@@ -25,7 +25,9 @@ func (f FileSystem) UsedBytes() int64 { return f.SizeBytes - f.FreeBytes }
 func FileSystems(h *host.Host) ([]FileSystem, error) {
 	r := newReader(h)
 	text, n := r.text("/proc/self/mountinfo")
-	if !n.known() {
+	// A service may see its own mounts, most of them read-only (ProtectSystem= in systemd.exec(5)).
+	// With the same root, the table of process 1 is the machine's.
+	if all, first := r.text("/proc/1/mountinfo"); !n.known() || first.known() && sameRoot(all, text) {
 		text, n = r.mountTable()
 	}
 	if !n.known() {
@@ -46,6 +48,20 @@ func FileSystems(h *host.Host) ([]FileSystem, error) {
 		return nil, missing
 	}
 	return all, nil
+}
+
+// sameRoot reports whether two tables in the format of mountinfo have the same file system as root.
+func sameRoot(a, b string) bool {
+	root := func(text string) (last mountEntry) {
+		for _, m := range parseMounts(text, "mountinfo") {
+			if m.point == "/" {
+				last = m
+			}
+		}
+		return last
+	}
+	x, y := root(a), root(b)
+	return x.devNumber != "" && x.devNumber == y.devNumber && x.root == y.root
 }
 
 // imageTypes are the types of read-only image file systems (filesystems(5)).

@@ -80,6 +80,15 @@ func TestFileSystems(t *testing.T) {
 	if got, err := FileSystems(machine.Mounted(t, map[string]string{"/proc/self/mountinfo": table})); err != nil || len(got) != 1 || got[0].Mount != "/" || got[0].SizeBytes <= 0 {
 		t.Errorf("%v, %v", got, err)
 	}
+	// A sandboxed service has its own mounts; a container has its own root.
+	sandbox := "61 1 254:1 / / ro - ext4 /dev/vda1 rw\n62 61 254:1 /var/out /var/out rw - ext4 /dev/vda1 rw\n"
+	container := "61 1 0:99 / / rw - overlay overlay rw\n62 61 254:1 /volume /var/out rw - ext4 /dev/vda1 rw\n"
+	for own, want := range map[string]string{sandbox: "/", container: "/var/out"} {
+		got, err := FileSystems(machine.Mounted(t, map[string]string{"/proc/self/mountinfo": own, "/proc/1/mountinfo": table, "/var/out/x": ""}))
+		if err != nil || !slices.Equal(names(got, mount), []string{want}) {
+			t.Errorf("%v, %v; want %s", got, err, want)
+		}
+	}
 	// A copy without output of df.
 	if got, err := FileSystems(machine.Copy(t, map[string]string{"/proc/self/mountinfo": table})); !host.Unknown(err) {
 		t.Errorf("%v, %v", got, err)
