@@ -11,7 +11,7 @@ import (
 
 // FS contains systemd/, dbus/, polkit/ and sos/.
 //
-//go:embed systemd/*.service dbus/*.conf polkit/*.policy sos/fettle
+//go:embed systemd/*.service systemd/*.timer dbus/*.conf polkit/*.policy sos/fettle
 var FS embed.FS
 
 // PolicyName is the name, without extension, of the D-Bus policy and of the polkit actions in
@@ -21,7 +21,8 @@ const PolicyName = "dev.fettle.tuned"
 // Program is the path of the program in packages and units.
 const Program = "/usr/bin/fettle"
 
-// Units lists the systemd units, the early one first.
+// Units lists the systemd units that fettle tune --persist installs, the early one first. The units of
+// the metrics are only in packages, and not enabled.
 var Units = []string{"fettle-recover.service", "fettle.service"}
 
 // Unit returns the text of a unit, with another path of the program. With an alias, enabling

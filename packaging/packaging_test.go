@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,5 +29,33 @@ func TestUnitNamesTheProgram(t *testing.T) {
 	}
 	if _, err := Unit("fettle.service", "/opt/my fettle", ""); err == nil {
 		t.Error("a path with a space is taken")
+	}
+}
+
+// TestMetricsUnits: the service writes only where it says, and only an administrator enables the
+// timer.
+func TestMetricsUnits(t *testing.T) {
+	service, err := FS.ReadFile("systemd/fettle-metrics.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer, err := FS.ReadFile("systemd/fettle-metrics.timer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(Units, "fettle-metrics.service") || strings.Contains(string(service), "[Install]") || !strings.Contains(string(timer), "\nWantedBy=timers.target\n") {
+		t.Error("the metrics are enabled by more than the timer")
+	}
+	const dir = "/var/lib/prometheus/node-exporter"
+	for line := range strings.Lines(string(service)) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "ExecStart=") && !strings.Contains(line, " --textfile "+dir+"/fettle-") {
+			t.Errorf("writes elsewhere: %s", line)
+		}
+	}
+	for _, want := range []string{"ReadWritePaths=" + dir, "ProtectSystem=strict", "ConditionPathIsDirectory=" + dir} {
+		if strings.Count(string(service), "\n"+want+"\n") != 1 {
+			t.Errorf("no line %s", want)
+		}
 	}
 }

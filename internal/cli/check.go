@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ type checkOptions struct {
 	release  string // --for
 	probe    probeOptions
 	sample   sampleOptions
+	textfile textfile
 }
 
 func checkCommand(a *app) *cobra.Command {
@@ -54,7 +56,7 @@ programs make others wait (see --sample).`,
 		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.sample.given = c.Flags().Changed("sample")
-			return a.check(c.Context(), args, o)
+			return o.textfile.run(c.Context(), "check", func() error { return a.check(c.Context(), args, &o) })
 		},
 	}
 	f := c.Flags()
@@ -70,8 +72,10 @@ programs make others wait (see --sample).`,
 	o.probe.flags(f)
 	o.probe.rules(c)
 	o.sample.flag(f)
+	o.textfile.flag(c)
 	cliutil.Requires(c, "--explain", "rule")
-	cliutil.Excludes(c, "on", "--on runs only the basic check on the other hosts", "root", "baseline", "explain", "probe", "for")
+	cliutil.Excludes(c, "on", "--on runs only the basic check on the other hosts", "root", "baseline", "explain", "probe", "for", "textfile")
+	cliutil.Exclusive(c, "explain", "textfile")
 	cliutil.OneOf(f, "fail-on", "fail", "warn", "unknown")
 	cliutil.OneOf(f, "logs", "tail", "all")
 	cliutil.Reads(f, "on", "ssh:web1.example", sshHosts(false))
@@ -90,7 +94,7 @@ func distinct(words []string) []string {
 	return out
 }
 
-func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
+func (a *app) check(ctx context.Context, names []string, o *checkOptions) error {
 	if err := a.notRules(names); err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return err
 	}
 	if len(o.on) > 0 {
-		return a.checkOn(ctx, names, o)
+		return a.checkOn(ctx, names, *o)
 	}
 	asked := slices.Clone(names)
 	var old *baseline
@@ -144,9 +148,9 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 		return err
 	}
 	if o.explain != "" {
-		return a.explain(ctx, &r, o)
+		return a.explain(ctx, &r, *o)
 	}
-	if r.Slow, err = a.diagnose(ctx, h, asked, o); err != nil {
+	if r.Slow, err = a.diagnose(ctx, h, asked, *o); err != nil {
 		return err
 	}
 	result, err := r.Run(ctx)
@@ -162,6 +166,7 @@ func (a *app) check(ctx context.Context, names []string, o checkOptions) error {
 			return err
 		}
 	}
+	o.textfile.metrics = func(w io.Writer) error { return guidefindings.OpenMetrics(w, result) }
 	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, o.gateSample(r.Slow)))
 }
 

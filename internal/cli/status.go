@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
@@ -21,13 +23,19 @@ import (
 const maxDrifted = 5
 
 func statusCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var t textfile
+	c := &cobra.Command{
 		Use: "status", Short: "Show the active profile and warnings", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context()) },
+		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
+		RunE: func(c *cobra.Command, _ []string) error {
+			return t.run(c.Context(), "status", func() error { return a.status(c.Context(), &t) })
+		},
 	}
+	t.flag(c)
+	return c
 }
 
-func (a *app) status(ctx context.Context) error {
+func (a *app) status(ctx context.Context, t *textfile) error {
 	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
@@ -55,8 +63,12 @@ func (a *app) status(ctx context.Context) error {
 	st.UnderWay, st.Copy, st.Persistent = m.InProgress, a.copied(), daemon.Persisted(m.Host)
 	why.NameWriters(m, st.Drifted)
 	st.Headline = st.Summarize()
-	if a.data() {
+	t.metrics = func(w io.Writer) error { return tune.StatusMetrics(w, st, m.Host.Clock.Now()) }
+	switch {
+	case a.data():
 		return ui.Data(a.screen, st, ui.Done)
+	case a.screen.Format == cliutil.OpenMetrics:
+		return t.metrics(a.screen.Out)
 	}
 	a.printStatus(st)
 	return nil

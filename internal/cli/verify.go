@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/engine/why"
@@ -17,20 +20,25 @@ import (
 
 func verifyCommand(a *app) *cobra.Command {
 	var l tune.Listing
+	var t textfile
 	c := &cobra.Command{
 		Use: "verify [PROFILE...]", Short: "Check that every tuned value is still in force",
 		Long: `Compares every value of the active profiles, and values set separately (tune --set,
 fix), with the machine. The exit code is 3 if a value is not in force. It stays 0
 if the value is unsupported on this machine, overridden by an administrator's file, named
 in keep.d (kept), or refused by fettle as harmful.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, l) },
+		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
+		RunE: func(c *cobra.Command, args []string) error {
+			return t.run(c.Context(), "verify", func() error { return a.verify(c.Context(), args, l, &t) })
+		},
 	}
+	t.flag(c)
 	c.Flags().BoolVarP(&l.All, "all", "a", false, "also list values that are in force")
 	c.Flags().BoolVar(&l.Details, "details", false, "also list values that do not apply, and why")
 	return c
 }
 
-func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error {
+func (a *app) verify(ctx context.Context, names []string, l tune.Listing, t *textfile) error {
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err
@@ -59,8 +67,12 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing) error 
 		err = ui.Exit(ui.GateNotMet, fmt.Errorf("not every value %s is in force", which))
 	}
 	v.Headline = v.Summarize()
-	if a.data() {
+	t.metrics = func(w io.Writer) error { return tune.VerificationMetrics(w, v, m.Host.Clock.Now()) }
+	switch {
+	case a.data():
 		return a.result(v, err)
+	case a.screen.Format == cliutil.OpenMetrics:
+		return errors.Join(err, t.metrics(a.screen.Out))
 	}
 	tune.PrintVerification(a.screen, v, l)
 	if i := slices.IndexFunc(v.Values, func(c tune.Checked) bool { return c.Verdict == plugin.Drifted || c.Verdict == plugin.Differs }); i >= 0 {
