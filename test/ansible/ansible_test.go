@@ -162,7 +162,12 @@ func TestLint(t *testing.T) {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
-	if out, err := a.run(a.collection(), "ansible-test", "sanity", "--venv", "--color", "no"); err != nil {
+	// Only with the Python of Ansible: others may be here in part.
+	python, err := exec.Command(filepath.Join(a.bin, "python"), "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := a.run(a.collection(), "ansible-test", "sanity", "--venv", "--python", strings.TrimSpace(string(python)), "--color", "no"); err != nil {
 		t.Errorf("ansible-test sanity: %v\n%s", err, out)
 	}
 }

@@ -112,7 +112,15 @@ def restore(module, fettle):
         undone = fettle.run("undo", fettle.reason())
         result["transaction"] = undone.get("transaction", 0)
     changes = [
-        {"setting": v["setting"], "before": text(v["found"]), "after": text(v["to"]), "written": True, "verdict": v["state"], "why": v.get("why", ""), "reboot": False}
+        {
+            "setting": v["setting"],
+            "before": text(v["found"]),
+            "after": text(v["to"]),
+            "written": True,
+            "verdict": v["state"],
+            "why": v.get("why", ""),
+            "reboot": False,
+        }
         for v in planned["values"]
         if v["state"] == "restored" and v["found"] != v["to"]
     ]
