@@ -113,7 +113,7 @@ before_remove() {
 			say "To restore them later, install fettle again and run: fettle undo"
 		fi
 	fi
-	for unit in fettle.service fettle-recover.service; do
+	for unit in fettle-metrics.timer fettle.service fettle-recover.service; do
 		systemctl --quiet disable --now "$unit" || say "$unit could not be disabled"
 	done
 }

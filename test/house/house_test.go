@@ -41,7 +41,7 @@ var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 750, 36}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 660, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 430, 23}},
-	{path: "internal/host", layer: 0, budget: budget{1, 8240, 105}},
+	{path: "internal/host", layer: 0, budget: budget{1, 8270, 105}},
 	{path: "internal/ui", layer: 0, budget: budget{2, 2760, 85}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
@@ -54,10 +54,10 @@ var districts = []district{
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
 	{path: "internal/setting", layer: 1, budget: budget{1, 2540, 57}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
-	{path: "internal/fact", layer: 1, budget: budget{5, 10630, 154}},
+	{path: "internal/fact", layer: 1, budget: budget{5, 10650, 155}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1090, 27}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7100, 81}},
-	{path: "internal/engine", layer: 2, budget: budget{13, 31720, 407}},
+	{path: "internal/engine", layer: 2, budget: budget{13, 31890, 410}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22920, 189}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17910, 301}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20510, 239}},
@@ -67,7 +67,7 @@ var districts = []district{
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2380, 49}},
 	{path: "kube", layer: 4, budget: budget{23, 43040, 905}},
-	{path: "internal/cli", layer: 5, budget: budget{1, 10870, 27}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 11280, 27}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6830, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -334,7 +334,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 92, "kube/cmd/kubectl-fettle": 93}
+var linked = map[string]int{"cmd/fettle": 93, "kube/cmd/kubectl-fettle": 93}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {
