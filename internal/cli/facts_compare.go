@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -156,6 +157,9 @@ func (a *app) readCompared(ctx context.Context, machines []comparedMachine) (c *
 		return ui.Progress{Text: internaltext.Sprintf("%d of %s read", n, internaltext.Count(all, "machine")), Done: float64(n), All: float64(all)}
 	})
 	defer stop()
+	// Collecting garbage less often saves a fifth of the CPU time, and needs 85 instead of 60 MiB
+	// for 500 archives.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	c = compare.New()
 	for width := runtime.GOMAXPROCS(0); len(machines) > 0; {
 		next := machines[:min(width, len(machines))]

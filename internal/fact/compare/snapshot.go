@@ -62,11 +62,12 @@ type scope struct {
 func Read(ctx context.Context, h *host.Host) (*Snapshot, error) {
 	s := &Snapshot{names: map[string]bool{}}
 	f := fact.Collect(h)
-	if !f.Determined() {
+	items := f.List()
+	if !slices.ContainsFunc(items, func(it fact.Item) bool { return it.Unknown == "" }) {
 		return nil, fmt.Errorf("no machine found in %s", h.Name)
 	}
 	s.hostname = f.OS.Hostname.Or("")
-	own := s.facts(f)
+	own := s.facts(f, items)
 	t := tree{ctx: ctx, files: h.Files, snapshot: s, devices: own, facts: map[string]bool{}}
 	for _, v := range s.values {
 		t.facts[v.at] = true
@@ -93,7 +94,7 @@ func (s *Snapshot) add(v value) {
 }
 
 // facts adds the facts, and returns the names of the machine's network devices.
-func (s *Snapshot) facts(f *fact.Facts) (devices map[string]bool) {
+func (s *Snapshot) facts(f *fact.Facts, items []fact.Item) (devices map[string]bool) {
 	s.scopes = append(s.scopes, scope{name: factScope, complete: true})
 	members, devices := s.sets(f), map[string]bool{}
 	for name, m := range members {
@@ -101,7 +102,7 @@ func (s *Snapshot) facts(f *fact.Facts) (devices map[string]bool) {
 			devices[strings.TrimPrefix(name, "net.")] = true
 		}
 	}
-	for _, it := range f.List() {
+	for _, it := range items {
 		v := value{name: it.Name, pattern: it.Name, scope: factScope, at: it.Source, fact: true}
 		if m, prefix, ok := memberOf(members, it.Name); ok {
 			if m.hidden {
