@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: Verdict of the measurement.
+  description: Verdict of the measurement, V(better), V(worse), V(no-effect) or V(cannot-tell).
   returned: success
   type: str
   sample: no-effect
@@ -92,7 +92,7 @@ summary:
   type: list
   elements: str
 evidence:
-  description: The JSON document of C(fettle prove).
+  description: The JSON document of C(fettle prove), a run.
   returned: success
   type: dict
 """
@@ -139,8 +139,9 @@ def main():
     if params["command"]:
         args += ["--"] + params["command"]
     proof = fettle.run("prove", args)
-    kept = params["keep"] and proof["verdict"] == "better"
-    module.exit_json(changed=kept, verdict=proof["verdict"], summary=proof["headline"]["lines"], evidence=proof)
+    verdict = proof["body"]["verdict"]
+    kept = params["keep"] and verdict == "better"
+    module.exit_json(changed=kept, verdict=verdict, summary=proof["headline"]["lines"], evidence=proof)
 
 
 if __name__ == "__main__":
