@@ -202,7 +202,7 @@ func TestGuest(t *testing.T) {
 	}
 	a.args = []string{"-i", "guest,", "-e", string(vars)}
 	vm.Must("systemctl disable --now tuned power-profiles-daemon 2>/dev/null; rm -f /etc/tuned/active_profile; true")
-	const state = "cat /proc/sys/vm/swappiness /proc/sys/vm/dirty_ratio /proc/sys/fs/file-max /proc/sys/kernel/pid_max /sys/class/net/lo/mtu; systemctl is-enabled fettle tuned; systemctl is-active tuned; ls -R /etc/tuned"
+	const state = "cat /proc/sys/vm/swappiness /proc/sys/vm/dirty_ratio /proc/sys/fs/file-max /proc/sys/kernel/pid_max /sys/class/net/lo/mtu; systemctl is-enabled fettle tuned; systemctl is-active tuned; ls -d /etc/tuned/profiles/kernel_settings"
 	before, _ := vm.Run(state)
 
 	vm.Put(testkitroot.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
