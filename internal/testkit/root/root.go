@@ -33,7 +33,7 @@ type Options struct {
 	// Server and an agent to it, Containers adds containerd, runc and the network plug-ins of
 	// containers, and RPM adds rpm and dnf.
 	Servers, Puppet, Containers, RPM bool
-	Binds                       []Bind
+	Binds                            []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
 	// Files are written over the tree before the Root starts (path inside to content). A file
