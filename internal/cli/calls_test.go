@@ -25,7 +25,7 @@ var program = calls.Program{
 // free are the options whose text may be anything until the command looks at it: names of
 // files, servers, keys and headers, conditions and formats, which depend on the logs, and
 // what has an error of its own that TestRefusalsPrintACommand covers.
-var free = []string{
+var free = []string{"compliance",
 	"access-log", "allow", "archive", "backend", "baseline", "bench", "body", "by", "cacert", "cert", "certname", "change-cmd", "client-command", "config",
 	"connect-to", "covariate", "database", "dir", "duration", "environment", "explain", "file", "fio", "for", "format", "guard", "header", "host-certs",
 	"html", "image", "key", "log", "log-config", "log-format", "member", "method", "metric", "pass-env", "pass-file", "pattern", "pgbench", "pkcs12", "plan",

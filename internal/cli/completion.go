@@ -37,6 +37,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"check":                        cliutil.Fixed(platforms...),
 		"check --explain":              ids,
 		"diff":                         a.completeProfiles,
+		"eject":                        a.completeProfiles,
 		"facts":                        a.completeFacts,
 		"fix":                          fixable,
 		"fix --platform":               cliutil.ListOf(platforms...),

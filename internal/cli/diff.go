@@ -22,6 +22,7 @@ type diffOptions struct {
 	tune.Listing
 	tune.Request
 	update, sysctl bool
+	compliance     string // result of a scan
 }
 
 func diffCommand(a *app) *cobra.Command {
@@ -52,12 +53,21 @@ fettle tune --plan FILE applies exactly this plan.`,
 	saving = savedFlags(c, &o.Set)
 	cliutil.Exclusive(c, "update", "set")
 	cliutil.Exclusive(c, "update", "save")
+	complianceFlag(c, &o.compliance)
 	return c
+}
+
+// complianceFlag adds --compliance.
+func complianceFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "compliance", "", "also keep what the rules of this scan require, an ARF or XCCDF result; fettle import compliance makes that permanent")
 }
 
 func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 	m, err := a.machine(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.keepRequired(m, o.compliance); err != nil {
 		return err
 	}
 	read := m.ReadStateIfAllowed
@@ -165,6 +175,9 @@ func (a *app) printApply(names, asked []string, o diffOptions) {
 	}
 	if o.Save != nil {
 		args = o.Save.Args(asked)
+	}
+	if o.compliance != "" {
+		args = append(args, "--compliance", o.compliance)
 	}
 	a.printToApply(a.next(args...), internaltext.CommandLine(append([]string{"fettle"}, args...)))
 }

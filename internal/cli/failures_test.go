@@ -18,7 +18,7 @@ const noFile = "(takes no file"
 // --root.
 var missingFiles = map[string]string{
 	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench postgres": "(asks the server first",
-	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": noFile, "facts": "--archive X/new",
+	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": "--compliance X", "eject": noFile, "import compliance": "X", "facts": "--archive X/new",
 	"fix": noFile, "history": noFile, "import rhel6": "X", "irq advise": noFile, "irq show": noFile, "list": noFile,
 	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",
 	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
@@ -29,7 +29,7 @@ var missingFiles = map[string]string{
 	"schedule add": noFile, "schedule import-cron": "X", "schedule list": noFile, "schedule next": noFile, "schedule remove": noFile,
 	"schema": noFile, "show": noFile, "size hugepages": noFile, "size httpd": "--log X", "size network": noFile, "size openshift": "--pods 10 --apps X",
 	"size postgresql": noFile, "size puppet": "--log X", "size router": "--log X", "size satellite": noFile, "status": noFile,
-	"tune": "--plan X", "undo": noFile, "verify": noFile, "version": noFile, "why": noFile,
+	"tune": "--plan X|virtual-guest --compliance X", "undo": noFile, "verify": noFile, "version": noFile, "why": noFile,
 }
 
 // TestMissingFiles: each verb rejects a missing file with exit code 2, names it, and prints what

@@ -26,7 +26,7 @@ type ImportResult struct {
 }
 
 func importCommand(a *app) *cobra.Command {
-	parent := &cobra.Command{Use: "import", Short: "Convert the tuning of another tool into a profile", Args: cliutil.KnownVerb,
+	parent := &cobra.Command{Use: "import", Short: "Convert the files of another tool for fettle", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var write string
 	c := &cobra.Command{
@@ -37,7 +37,7 @@ exact equivalent. --write DIR writes the profile below DIR, ready for fettle tun
 		RunE: func(c *cobra.Command, args []string) error { return a.importRHEL6(c.Context(), args[0], write) },
 	}
 	c.Flags().StringVar(&write, "write", "", "write the profile into this directory, such as /etc/tuned; created if missing")
-	parent.AddCommand(a.writes(c))
+	parent.AddCommand(a.writes(c), importComplianceCommand(a))
 	return parent
 }
 

@@ -250,6 +250,7 @@ var verbs = []verb{
 	{"confirm", confirmCommand, "Tune", writing | liveOnly | needsRoot | rare},
 	{"verify", verifyCommand, "Tune", readOnly},
 	{"undo", undoCommand, "Tune", writing | liveOnly | needsRoot},
+	{"eject", ejectCommand, "Tune", rare},
 	{"import", importCommand, "Tune", rare},
 	{"check", checkCommand, "Audit", 0},
 	{"fix", fixCommand, "Audit", writing},

@@ -70,6 +70,8 @@ type tuneOptions struct {
 	persist  bool // also enable fettle's unit
 	takeOver bool // stop another tuner
 	try      time.Duration
+	// compliance is the result of a scan whose requirements are kept.
+	compliance string
 }
 
 func tuneCommand(a *app) *cobra.Command {
@@ -99,6 +101,7 @@ recommended profile and exits with 2; --auto applies that profile.`,
 	f.BoolVar(&o.persist, "persist", false, "enable fettle's unit, so that the active profiles are applied at boot")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop another active tuner, such as TuneD; undo restores it")
 	f.DurationVar(&o.try, "try", 0, "undo automatically after this time, such as 10m, unless fettle confirm is run")
+	complianceFlag(c, &o.compliance)
 	cliutil.Between(f, "try", time.Second, 24*time.Hour, 10*time.Minute)
 	cliutil.Exclusive(c, "plan", "set", "auto", "update")
 	cliutil.Exclusive(c, "plan", "save", "auto", "update")
@@ -142,6 +145,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		if _, err := daemon.PersistChanges(m.Host); err != nil {
 			return err // before anything is changed
 		}
+	}
+	if err := a.keepRequired(m, o.compliance); err != nil {
+		return err
 	}
 	planner, apply, err := m.Planner(ctx, o.Request)
 	if err != nil {

@@ -41,6 +41,9 @@ func (m DeviceMatcher) Match(device string) bool {
 	return slices.ContainsFunc(m.positive, match) && !slices.ContainsFunc(m.negative, match)
 }
 
+// Patterns returns the patterns of the selected names and of the names that are not selected.
+func (m DeviceMatcher) Patterns() (selected, not []string) { return m.positive, m.negative }
+
 // Filter returns the matching devices in the given order.
 func (m DeviceMatcher) Filter(devices []string) []string {
 	var out []string

@@ -271,7 +271,8 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 	if st.Action == Same && e.Kinds.Compare(st.Setting, st.Want, now) == setting.Different {
 		return fmt.Errorf("action: same, but %s is %s, not %s; want action write", st.Setting, show(now), show(st.Want))
 	}
-	if k, ok := e.Keep.Match(st.Setting); ok && st.Action != Same {
+	equal := func(a, b setting.Value) bool { return e.Kinds.Equal(st.Setting, a, b) }
+	if k, ok := e.Keep.Forbids(st.Want, equal, st.Setting); ok && st.Action != Same {
 		return fmt.Errorf("%s must not be changed: kept by %s (%s)", st.Setting, k, k.Reason)
 	}
 	return nil

@@ -1,11 +1,15 @@
 package tune
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -25,6 +29,12 @@ type KeepEntry struct {
 	File string `json:"file"`
 	Line int    `json:"line"`
 
+	// Rule is the rule of a compliance scan that requires the setting, or "".
+	Rule string `json:"rule,omitempty"`
+	// Allowed are the values that may be written anyway: "0", or with a comparison ">=1". It is empty
+	// if none may.
+	Allowed []string `json:"allowed,omitempty"`
+
 	id setting.Setting // resolved setting, if Pattern names a single one
 }
 
@@ -33,6 +43,61 @@ func (k KeepEntry) String() string {
 		return k.File
 	}
 	return fmt.Sprintf("%s:%d", k.File, k.Line)
+}
+
+// RuleEntry returns the entry for a setting that a rule requires. file is the result of the scan.
+func RuleEntry(kinds setting.Kinds, s setting.Setting, rule string, allowed []string, file string) KeepEntry {
+	k := KeepEntry{Pattern: s.String(), Reason: requiredBy + rule, File: file, Rule: rule, Allowed: allowed}
+	if id, err := kinds.Resolve(s); err == nil {
+		k.id = id
+	}
+	return k
+}
+
+// requiredBy begins the reason of an entry for a rule.
+const requiredBy = "required by "
+
+// Text returns the entry as a line of a file in KeepDir.
+func (k KeepEntry) Text() string {
+	allowed := ""
+	if len(k.Allowed) > 0 {
+		allowed = " [" + strings.Join(k.Allowed, " | ") + "]"
+	}
+	return k.Pattern + allowed + " = " + k.Reason
+}
+
+// allows reports whether a value may be written although the entry names the setting.
+func (k KeepEntry) allows(want setting.Value, equal func(a, b setting.Value) bool) bool {
+	return !want.Absent && !want.Unknown && slices.ContainsFunc(k.Allowed, func(a string) bool {
+		for compare, holds := range map[string]func(int) bool{">=": func(c int) bool { return c >= 0 }, "<=": func(c int) bool { return c <= 0 }} {
+			if least, ok := strings.CutPrefix(a, compare); ok {
+				x, errX := strconv.ParseInt(strings.TrimSpace(want.Text), 10, 64)
+				y, errY := strconv.ParseInt(strings.TrimSpace(least), 10, 64)
+				return errX == nil && errY == nil && holds(cmp.Compare(x, y))
+			}
+		}
+		return equal(want, setting.Text(a))
+	})
+}
+
+// why returns the reason why a value is not written.
+func (k KeepEntry) why() string {
+	if k.Rule == "" {
+		return fmt.Sprintf("%s (%s)", k.Reason, k)
+	}
+	must := "must stay as it is"
+	if len(k.Allowed) > 0 {
+		must = "must be " + strings.Join(k.Allowed, " or ")
+	}
+	return fmt.Sprintf("%s: %s (%s)", k.Reason, must, k)
+}
+
+// verdict returns the verdict of a value that is not written.
+func (k KeepEntry) verdict() plugin.Verdict {
+	if k.Rule != "" {
+		return plugin.Refused
+	}
+	return plugin.Kept
 }
 
 // ReadKeep reads every *.conf in KeepDir, sorted by name. A line without a reason is an error. It
@@ -77,8 +142,18 @@ func ReadKeep(h *host.Host, kinds setting.Kinds) (Keep, error) {
 
 func parseKeep(line string, kinds setting.Kinds) (KeepEntry, error) {
 	name, reason, found := strings.Cut(line, "=")
+	var allowed []string
+	// The values in brackets may contain an equals sign. A pattern has no space before a bracket.
+	if before, rest, ok := strings.Cut(line, " ["); ok && !strings.Contains(before, "=") {
+		values, after, closed := strings.Cut(rest, "]")
+		if name, reason, found = before, strings.TrimPrefix(strings.TrimSpace(after), "="), closed && strings.HasPrefix(strings.TrimSpace(after), "="); found {
+			for v := range strings.SplitSeq(values, "|") {
+				allowed = append(allowed, strings.Join(strings.Fields(v), " "))
+			}
+		}
+	}
 	name, reason = strings.TrimSpace(name), strings.TrimSpace(reason)
-	if !found || name == "" || reason == "" {
+	if !found || name == "" || reason == "" || slices.Contains(allowed, "") {
 		return KeepEntry{}, errors.New("want SETTING = REASON, such as \"vm.swappiness = set by the database team\"")
 	}
 	s, err := setting.Parse(name)
@@ -91,7 +166,10 @@ func parseKeep(line string, kinds setting.Kinds) (KeepEntry, error) {
 	if _, err := path.Match(s.String(), ""); err != nil {
 		return KeepEntry{}, fmt.Errorf("pattern %q: %w", name, err)
 	}
-	k := KeepEntry{Pattern: s.String(), Reason: reason}
+	k := KeepEntry{Pattern: s.String(), Reason: reason, Allowed: allowed}
+	if rule, ok := strings.CutPrefix(reason, requiredBy); ok {
+		k.Rule = rule
+	}
 	if !strings.ContainsAny(s.Name, "*?[") {
 		k.id, err = kinds.Resolve(s)
 	}
@@ -106,6 +184,16 @@ func (k Keep) Match(names ...setting.Setting) (KeepEntry, bool) {
 			if ok, _ := path.Match(e.Pattern, n.String()); ok || e.id == n && n != (setting.Setting{}) {
 				return e, true
 			}
+		}
+	}
+	return KeepEntry{}, false
+}
+
+// Forbids returns the entry that keeps a setting from getting a value.
+func (k Keep) Forbids(want setting.Value, equal func(a, b setting.Value) bool, names ...setting.Setting) (KeepEntry, bool) {
+	for _, e := range k {
+		if _, ok := (Keep{e}).Match(names...); ok && !e.allows(want, equal) {
+			return e, true
 		}
 	}
 	return KeepEntry{}, false

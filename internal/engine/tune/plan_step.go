@@ -73,8 +73,8 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Why = cmp.Or(step.Why, "not supported by this kernel or machine")
 		return
 	}
-	if k, ok := b.Keep.Match(step.Setting, step.named()); ok {
-		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("%s (%s)", k.Reason, k)
+	if k, ok := b.forbids(step, kind); ok {
+		step.Verdict, step.Why = k.verdict(), k.why()
 		return
 	}
 	if kernelFile(step.Setting) && strings.Contains(step.Want.Text, "${") {
@@ -134,8 +134,8 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 		step.Action, step.Verdict = Same, plugin.OK
 		return
 	}
-	if k, through, ok := b.Kept(step.Setting); ok {
-		step.Verdict, step.Why = plugin.Kept, fmt.Sprintf("writing it would change %s: %s (%s)", through, k.Reason, k)
+	if k, through, ok := b.Kept(step.Setting); ok && through != step.Setting {
+		step.Verdict, step.Why = k.verdict(), fmt.Sprintf("writing it would change %s: %s", through, k.why())
 		return
 	}
 	if b.readOnly(step.Setting) {
@@ -149,6 +149,22 @@ func (b *builder) decide(ctx context.Context, step *Step, kind setting.Kind, rea
 	}
 	step.Action, step.Verdict = Write, plugin.Drifted
 	step.Activation, _ = b.Kinds.Activation(ctx, step.Setting)
+}
+
+// forbids returns the entry that keeps a step from being written. A rule does not forbid the value
+// that is already in place.
+func (b *builder) forbids(step *Step, kind setting.Kind) (KeepEntry, bool) {
+	want := step.Want
+	if step.Op != setting.Set {
+		if to, _, err := modify(step.Op, step.Before, want); err == nil {
+			want = to
+		}
+	}
+	k, ok := b.Keep.Forbids(want, kind.Equal, step.Setting, step.named())
+	if ok && k.Rule != "" && !step.Before.Unknown && kind.Equal(want, step.Before) {
+		return KeepEntry{}, false
+	}
+	return k, ok
 }
 
 // kernelFile reports whether a setting is a file of the kernel.

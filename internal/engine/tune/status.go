@@ -156,6 +156,9 @@ func (e *Engine) inCharge(ctx context.Context, st *Status) {
 func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
+		if k.Rule != "" {
+			continue // a scan requires many settings that no profile sets
+		}
 		only := *e
 		only.Keep = Keep{k}
 		keeps := func(step Step) bool {
@@ -174,7 +177,7 @@ func (e *Engine) keepMissing(ctx context.Context) []KeepEntry {
 	var out []KeepEntry
 	for _, k := range e.Keep {
 		kind, err := e.Kinds.For(k.id)
-		if err != nil || !isKernelValue(kind) {
+		if err != nil || k.Rule != "" || !isKernelValue(kind) {
 			continue // a pattern, or a file that may be created later
 		}
 		if v, err := kind.Read(ctx, k.id); err == nil && v.Absent {
