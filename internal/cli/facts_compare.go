@@ -214,19 +214,17 @@ func (a *app) whoSets(ctx context.Context, machine comparedMachine, questions []
 		if err != nil {
 			continue
 		}
-		id, c, ok := winner(s)
-		if !ok || c.Value.Absent {
-			continue
+		if id, c, ok := winner(s); ok && !c.Value.Absent {
+			answers[i] = sourceOf(ctx, m, id, c)
 		}
-		answers[i] = sourceOf(m, id, c, q)
 	}
 	return answers
 }
 
 // sourceOf returns a claim as a source, with its value if the machine has another one.
-func sourceOf(m *tune.Machine, id setting.Setting, c override.Claim, q compare.Question) *compare.Source {
+func sourceOf(ctx context.Context, m *tune.Machine, id setting.Setting, c override.Claim) *compare.Source {
 	out := &compare.Source{By: string(c.Source), File: c.File, Line: c.Line}
-	if now, err := m.Kinds.Read(context.Background(), id); err == nil && !now.Absent && !m.Kinds.Equal(id, c.Value, now) {
+	if now, err := m.Kinds.Read(ctx, id); err == nil && !now.Absent && !m.Kinds.Equal(id, c.Value, now) {
 		out.Value = &c.Value.Text
 	}
 	return out

@@ -275,6 +275,11 @@ type tree struct {
 func (t *tree) sysctls(h *host.Host) {
 	const root = "/proc/sys"
 	t.walk(root, "", 0)
+	if _, err := h.Files.ReadDir(root); host.Unknown(err) {
+		for _, dir := range []string{"fs", "kernel", "net", "user", "vm"} {
+			t.walk(root+"/"+dir, root, 1)
+		}
+	}
 	b, err := h.Files.ReadFile("/sos_commands/kernel/sysctl_-a")
 	if err != nil {
 		return
