@@ -58,7 +58,7 @@ func (r *Request) PrintExplanation(x *Explanation, ruleText bool) error {
 	a.Program, a.Copied, a.From = s.Name, r.Root != "", r.Root
 	ui.PrintHeadline(s, &x.Headline)
 	fmt.Fprintln(s.Out)
-	findings.PrintExplained(s, a)
+	findings.PrintExplained(s, a, !ruleText)
 	if !ruleText {
 		return nil
 	}

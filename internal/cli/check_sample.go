@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,7 +42,7 @@ func (o *sampleOptions) flag(f *pflag.FlagSet) {
 func (a *app) diagnose(ctx context.Context, h *host.Host, asked []string, o checkOptions) (*slow.Diagnosis, error) {
 	s := o.sample
 	f := a.screen.Format
-	whole := len(asked) == 0 && o.release == "" && (f == ui.Table || f == ui.JSON || f == ui.YAML)
+	whole := len(asked) == 0 && o.release == "" && slices.Contains(ui.Formats, f)
 	switch {
 	case a.root != "" && s.given && s.lasting > 0:
 		return nil, ui.Without(errors.New("--sample measures this machine; leave out --sample or --root"), "--sample")

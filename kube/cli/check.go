@@ -14,9 +14,11 @@ import (
 
 	hostaudit "fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/fact/activity"
 	guidefindings "fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/slow"
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/product/etcd"
 	"fettle.dev/fettle/internal/product/kubelet"
@@ -116,6 +118,9 @@ func (a *app) checkRecorded(ctx context.Context, o checkOptions) error {
 	}
 	if o.explain != "" {
 		return a.explainRecorded(ctx, r, o.explain)
+	}
+	if o.release == "" {
+		r.Slow = slow.Diagnose(activity.SinceBoot(h))
 	}
 	result, err := r.Run(ctx)
 	if err != nil {

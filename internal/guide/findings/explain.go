@@ -12,8 +12,8 @@ import (
 )
 
 // PrintExplained prints a rule's findings on a machine: measured and wanted values, reason, fix
-// and sources, and the call that prints the rule itself.
-func PrintExplained(s *ui.Screen, a *Audit) {
+// and sources. With more it also prints the call that prints the rule itself.
+func PrintExplained(s *ui.Screen, a *Audit, more bool) {
 	w := &writer{s, width(s), a}
 	all := a.groups()
 	for i, g := range all {
@@ -30,6 +30,9 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 			w.part("wanted", g.Items[0].bound())
 		}
 		if i+1 < len(all) && all[i+1].Why == g.Why && slices.Equal(all[i+1].Sources, g.Sources) {
+			if len(all[i+1].fixLines()) == 0 {
+				w.remedies(g) // the next one has passed
+			}
 			continue // the next finding has the same reason
 		}
 		w.part("why", g.Why)
@@ -41,7 +44,7 @@ func PrintExplained(s *ui.Screen, a *Audit) {
 			}
 		}
 	}
-	if len(all) > 0 && a.Program == "" { // only fettle has --rule
+	if len(all) > 0 && a.Program == "" && more { // only fettle has --rule
 		fmt.Fprintln(s.Out, "\nfor the rule, its evidence and tables:")
 		ui.PrintCommand(s, a.explained(all[0].ID)+" --rule")
 	}

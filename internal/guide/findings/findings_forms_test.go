@@ -86,6 +86,45 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
+// The title of a series is that of its state: "the machine swaps" of a warning.
+func TestOpenMetricsTitles(t *testing.T) {
+	a := NewAudit("m", time.Time{}, []string{"linux"}, []rule.Finding{{ID: "A", Title: "All is well", Failed: "It is broken", State: rule.Failed}})
+	var out bytes.Buffer
+	if err := OpenMetrics(&out, a); err != nil || !strings.Contains(out.String(), `title="It is broken"`) {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+// A failed item keeps its fix when another one has passed; a long command of another machine has a
+// line of its own; what fettle fix does not write is explained.
+func TestFixLines(t *testing.T) {
+	r := &rule.Rule{ID: "A", Title: "fine", Failed: "broken", Why: "because"}
+	bad := rule.Finding{Rule: r, ID: "A", Title: r.Title, Failed: r.Failed, State: rule.Warned, Instance: "x", Measured: 1.0, Want: 2.0, Why: r.Why, Fix: &rule.Repair{Changes: []rule.Entry{{Name: "sysctl:vm.x", Value: "2"}}}}
+	good := bad
+	good.State, good.Instance, good.Fix = rule.Passed, "y", nil
+	print := func(with func(s *ui.Screen, a *Audit), all ...rule.Finding) string {
+		a := NewAudit("m", time.Time{}, []string{"linux"}, all)
+		a.Copied = true
+		a.Conclude()
+		var out bytes.Buffer
+		with(&ui.Screen{Out: &out, Err: &out, Width: 80}, a)
+		return out.String()
+	}
+	explained := print(func(s *ui.Screen, a *Audit) { PrintExplained(s, a, false) }, bad, good)
+	if !strings.Contains(explained, "fettle fix A\n") || strings.Contains(explained, "--rule") {
+		t.Errorf("explained:\n%s", explained)
+	}
+	long, file := bad, bad
+	long.ID, long.Fix = "B", &rule.Repair{Command: "satellite-installer --foreman-foreman-service-puma-workers 26 && satellite-maintain health check"}
+	file.ID, file.Fix = "C", &rule.Repair{Artefact: "kernel command line", Entries: []rule.Entry{{Name: "elevator", Value: "(remove)"}}}
+	short := print(func(s *ui.Screen, a *Audit) { Print(s, a, View{}) }, long, file)
+	for _, want := range []string{"    on that machine:\n    satellite-installer ", " check --explain C\n"} {
+		if !strings.Contains(short, want) {
+			t.Errorf("no %q in:\n%s", want, short)
+		}
+	}
+}
+
 var metricLine = regexp.MustCompile(`^[a-z_]+(\{[a-z_]+="([^"\\\n]|\\["\\n])*"(,[a-z_]+="([^"\\\n]|\\["\\n])*")*\})? -?[0-9.e+]+$`)
 
 func TestOpenMetrics(t *testing.T) {

@@ -133,7 +133,7 @@ func TestCommandsOfAnotherMachine(t *testing.T) {
 			"explain": func(s *ui.Screen) {
 				one := *a
 				one.Findings = slices.DeleteFunc(slices.Clone(a.Findings), func(f rule.Finding) bool { return f.ID != "W1" })
-				PrintExplained(s, &one)
+				PrintExplained(s, &one, true)
 			},
 			"markdown": func(s *ui.Screen) { _ = Markdown(s.Out, a, false) },
 			"sarif":    func(s *ui.Screen) { _ = SARIF(s.Out, "test", false, a) },

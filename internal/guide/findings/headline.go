@@ -87,20 +87,21 @@ func (a *Audit) next(explained bool) string {
 	return strings.Join(steps, "; ")
 }
 
-// command returns the only command with which a fix begins, or "".
-func (a *Audit) command(g group) string {
+// command returns the only command with which a fix begins, or "", and the words before it if it
+// must run on another machine.
+func (a *Audit) command(g group) (command, there string) {
 	x := g.Fix
 	switch {
 	case x == nil || g.Because != "":
-		return ""
+		return "", ""
 	case a.Cluster: // the fix is for a node, or a decision
-		return a.explained(g.ID)
-	case len(x.Changes) > 0, len(x.Entries) > 0 && x.Artefact != rule.Installer:
-		return g.where + "fettle fix " + g.ID
+		return a.explained(g.ID), ""
+	case len(x.Changes) > 0: // only values are written; files of other programs are explained
+		return "fettle fix " + g.ID, g.where
 	case x.Command != "" && (x.Text == "" || x.Artefact == rule.Installer && len(x.Entries) > 0):
-		return g.where + x.Command
+		return x.Command, g.where
 	}
-	return a.explained(g.ID)
+	return a.explained(g.ID), ""
 }
 
 // explained returns the command that shows all items of a rule and their reasons.

@@ -34,7 +34,7 @@ func OpenMetrics(out io.Writer, a *Audit) error {
 			continue
 		}
 		seen[f.ID+"\x00"+f.Instance] = true
-		fmt.Fprintf(w, "fettle_check_finding{id=%s,item=%s,state=%s,title=%s} 1\n", ui.OpenMetricsLabel(f.ID), ui.OpenMetricsLabel(f.Instance), ui.OpenMetricsLabel(string(f.State)), ui.OpenMetricsLabel(f.Title))
+		fmt.Fprintf(w, "fettle_check_finding{id=%s,item=%s,state=%s,title=%s} 1\n", ui.OpenMetricsLabel(f.ID), ui.OpenMetricsLabel(f.Instance), ui.OpenMetricsLabel(string(f.State)), ui.OpenMetricsLabel(f.Heading()))
 		if _, ok := f.Measured.(float64); ok {
 			values = append(values, f)
 		}

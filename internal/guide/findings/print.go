@@ -72,7 +72,12 @@ func (w *writer) short(bad, unknown []group, all bool, above int) {
 	total := above
 	for i, g := range bad {
 		lines[i] = w.finding(g)
-		if command := w.audit.command(g); command != "" {
+		if command, there := w.audit.command(g); command != "" {
+			if there != "" && len([]rune("    "+there+command)) > w.width { // a long command has a line of its own
+				lines[i] = append(lines[i], "    "+strings.TrimSpace(there))
+			} else {
+				command = there + command
+			}
 			lines[i] = append(lines[i], "    "+ui.Printable(command))
 		}
 		total += len(lines[i])
