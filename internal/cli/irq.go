@@ -5,6 +5,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/fact/irq"
+	"fettle.dev/fettle/internal/ui"
 )
 
 func irqCommand(a *app) *cobra.Command {
@@ -23,12 +24,20 @@ CPUs. Counts are since boot.`,
 			}
 			r := irq.Read(h)
 			if a.data() {
-				return a.result(r, r.Err())
+				return a.result(r, a.recordAgain(r.Err()))
 			}
 			irq.Print(a.screen, r, all)
-			return r.Err()
+			return a.recordAgain(r.Err())
 		},
 	}
 	show.Flags().BoolVar(&all, "all", false, "show all devices, not only the first 12 and those that are not ok")
 	return cliutil.Group("irq", "Show and plan where interrupts are served", show, irqAdviseCommand(a))
+}
+
+// recordAgain adds to an error about a copy that lacks the interrupts how to record them.
+func (a *app) recordAgain(err error) error {
+	if err == nil || a.root == "" {
+		return err
+	}
+	return ui.Hinted(ui.Failed, err, "on that machine run: sudo fettle facts --archive FILE")
 }

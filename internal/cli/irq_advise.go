@@ -65,7 +65,7 @@ func (a *app) irqAdvise(ctx context.Context, devices []string) error {
 	}
 	plan.Headline = advice.Headline(r, plan.Writes())
 	if why := advice.Undetermined(r); why != "" {
-		err = fmt.Errorf("nothing could be determined: %s", why)
+		err = a.recordAgain(fmt.Errorf("nothing could be determined: %s", why))
 	}
 	if a.data() {
 		plan.By = a.caller().String()

@@ -46,7 +46,9 @@ func (a *app) numaPlan(ctx context.Context, details bool, limit time.Duration) e
 	if err != nil {
 		return err
 	}
-	a.screen.Status("looking at the processes for %s", placement.Sample)
+	if a.root == "" { // a copy has no processes to look at
+		a.screen.Status("looking at the processes for %s", placement.Sample)
+	}
 	plan, err := placement.PlanAll(ctx, h, os.Getpid(), limit)
 	a.screen.Status("")
 	if errors.Is(err, placement.ErrRecorded) {

@@ -109,11 +109,17 @@ func (a *app) rulesList(platforms []string) error {
 // headline counts the rules in the list.
 func (l *RuleList) headline(before string, all bool) {
 	h := &l.Headline
-	line := h.Count("rules", len(l.Rules), "rule")
-	if all {
-		line += fmt.Sprintf(", %s, %s", h.Count("tables", len(l.Tables), "table"), h.Value("pieces_of_evidence", float64(len(l.Evidence)), internaltext.CountPlural(uint64(len(l.Evidence)), "measurement that explains rules", "measurements that explain rules")))
+	parts := []string{}
+	if n := len(l.Rules); n > 0 || !all {
+		parts = append(parts, h.Count("rules", n, "rule"))
 	}
-	h.Line("%s%s", before, line)
+	if n := len(l.Tables); n > 0 && all {
+		parts = append(parts, h.Count("tables", n, "table"))
+	}
+	if n := len(l.Evidence); n > 0 && all {
+		parts = append(parts, h.Value("pieces_of_evidence", float64(n), internaltext.CountPlural(uint64(n), "measurement that explains rules", "measurements that explain rules")))
+	}
+	h.Line("%s%s", before, strings.Join(parts, ", "))
 }
 
 func (a *app) rulesShow(ids []string) error {

@@ -74,7 +74,7 @@ func TestSizeShortLog(t *testing.T) {
 		}
 	}
 	out := sizedFront(t, map[string]string{"a.log": b.String()}, "httpd", "--log", "/a.log", "--for", "debian")
-	if line := regexp.MustCompile(`(?m)^log +rate .*$`).FindString(out); !strings.Contains(line, " 22 1/s ") || !strings.Contains(line, "in the 10 s that the log spans") {
+	if line := regexp.MustCompile(`(?m)^log +rate .*$`).FindString(out); !strings.Contains(line, " 22/s ") || !strings.Contains(line, "in the 10 s that the log spans") {
 		t.Errorf("%q in\n%s", line, out)
 	}
 }

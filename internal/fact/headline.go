@@ -14,7 +14,7 @@ func Summarize(f *Facts) ui.Headline {
 	var h ui.Headline
 	m := f.Machine
 	name := strings.TrimSpace(m.Vendor.Or("") + " " + m.Product.Or(""))
-	system := join(f.OS.Name.Or("system "+unknownWord), strings.TrimSpace("kernel "+f.Kernel.Release.Or(unknownWord)+" "+f.Kernel.Arch.Or("")))
+	system := join(f.OS.Name.Or("system "+unknownWord), kernelWords(f))
 	platform := briefVirtualization(f)
 	if platform == unknownWord {
 		platform = "platform " + unknownWord
@@ -118,4 +118,14 @@ func someNames(names []string) string {
 		return fmt.Sprintf(" (%s, %s ... %s)", names[0], names[1], names[len(names)-1])
 	}
 	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// kernelWords returns the release and the architecture of the kernel. Some releases end with the
+// architecture.
+func kernelWords(f *Facts) string {
+	release, arch := f.Kernel.Release.Or(unknownWord), f.Kernel.Arch.Or("")
+	if arch == "" || strings.HasSuffix(release, arch) {
+		return "kernel " + release
+	}
+	return "kernel " + release + " " + arch
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // PrintBrief prints the summary of the facts.
@@ -23,7 +24,7 @@ func PrintBrief(s *ui.Screen, lines []Line) {
 func PrintSelection(s *ui.Screen, f *Selection) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "fact"}, {Head: "from", Optional: true}, {Head: "value", Cut: true}}}
 	for _, it := range f.List() {
-		v := valueText(it.Value)
+		v := quantityText(it.Name, it.Value)
 		switch {
 		case it.Unknown != "":
 			v = "unknown: " + it.Unknown
@@ -37,6 +38,21 @@ func PrintSelection(s *ui.Screen, f *Selection) {
 	if len(g.Rows) > 0 {
 		g.Write(s)
 	}
+}
+
+// quantityText formats the value of a fact: sizes and times, by the end of the name, with a unit.
+func quantityText(name string, v any) string {
+	n, ok := v.(float64)
+	if i, whole := v.(int64); whole {
+		n, ok = float64(i), true
+	}
+	switch {
+	case ok && strings.HasSuffix(name, "_bytes"):
+		return unit.Size(n).Human()
+	case ok && strings.HasSuffix(name, "_s"):
+		return unit.FormatSeconds(n)
+	}
+	return valueText(v)
 }
 
 // valueText formats the value of a fact.

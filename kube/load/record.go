@@ -178,8 +178,11 @@ func Compare(a, b *evidence.Run, margin float64, force bool) (*prove.Comparison,
 	if shapes {
 		c.Differing = slices.Insert(c.Differing, 0, prove.Difference{Name: "load", A: first.Shape.String(), B: second.Shape.String()})
 	}
-	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs started %v apart, and other changes of the cluster in between affect the result. The intervals cover only the variation within each run, so they are too narrow. For a proof use fettle prove with kubectl fettle load run --for-prove, which alternates both sides",
-		b.Began.Sub(a.Began).Abs().Round(time.Second))
+	apart := "at the same time"
+	if d := b.Began.Sub(a.Began).Abs().Round(time.Second); d > 0 {
+		apart = d.String() + " apart"
+	}
+	c.Caution = fmt.Sprintf("exploratory, not a proof: the runs started %s, and other changes of the cluster in between affect the result. The intervals cover only the variation within each run, so they are too narrow. For a proof use fettle prove with kubectl fettle load run --for-prove, which alternates both sides", apart)
 	c.Summarize()
 	return c, nil
 }

@@ -182,7 +182,15 @@ func (s *loading) nearest(name string) string {
 	for i, p := range list {
 		names[i] = p.Name
 	}
-	return text.Suggest(name, names)
+	if near := text.Suggest(name, names); near != "" {
+		return near
+	}
+	for _, n := range names { // the beginning of a name: "virtual guest" has a blank too many
+		if strings.HasPrefix(n, name+"-") {
+			return fmt.Sprintf(" (did you mean %q?)", n)
+		}
+	}
+	return ""
 }
 
 // Summary describes one profile in a list.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"sort"
-	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
@@ -222,7 +221,7 @@ func (c *conditions) ask(cond *Condition) (verdict, error) {
 		return unknown, nil
 	}
 	see := func(text string) verdict {
-		cond.Saw = "found " + strconv.Quote(clip(strip(text)))
+		cond.Saw = "found " + quoted(clip(strip(text)))
 		if re.MatchString(text) {
 			return holds
 		}

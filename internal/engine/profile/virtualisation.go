@@ -28,7 +28,12 @@ func (v virtualisation) String() string {
 	case v.text == "":
 		return "not virtual (" + v.source + ")"
 	}
-	return "found " + strconv.Quote(strip(v.text)) + " (" + v.source + ")"
+	return "found " + quoted(v.text) + " (" + v.source + ")"
+}
+
+// quoted quotes an observed text. Its lines become a list.
+func quoted(text string) string {
+	return strconv.Quote(strings.ReplaceAll(strip(text), "\n", ", "))
 }
 
 // hypervisorNames are possible outputs of virt-what; see match.

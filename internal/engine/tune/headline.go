@@ -29,7 +29,7 @@ func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
 		}
 	}
 	least := ""
-	if p.Partial() {
+	if p.Partial() && p.Writes() > 0 {
 		least = "at least "
 	}
 	parts := []string{least + h.Count("values_to_write", p.Writes(), "value") + " would be written"}
@@ -42,12 +42,16 @@ func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
 	parts = append(parts, countVerdicts(&h, verdicts)...)
 	parts = append(parts, h.Count("already_fine", same, "")+" already fine")
 	if unsupported > 0 {
-		parts = append(parts, notApplicable(&h, unsupported, p.onlyForHosts())+more)
+		parts = append(parts, notApplicable(&h, unsupported, p.onlyForHosts()))
 	}
 	if unknown > 0 {
-		parts = append(parts, h.Count("unknown", unknown, "")+" could not be determined"+more)
+		parts = append(parts, h.Count("unknown", unknown, "")+" could not be determined")
 	}
-	h.Line("%s", strings.Join(parts, ", "))
+	line := strings.Join(parts, ", ")
+	if unsupported+unknown > 0 {
+		line += more
+	}
+	h.Line("%s", line)
 	if len(leftOut) > 0 {
 		h.Line("%s left out: %s%s", h.Count("left_out", len(leftOut), ""), strings.Join(leftOut, ", "), more)
 	}

@@ -141,7 +141,7 @@ func (r *Report) Err() error {
 	if r.unread == "" {
 		return nil
 	}
-	return errors.New("nothing could be determined: " + r.unread)
+	return errors.New("the interrupts could not be determined: " + r.unread)
 }
 
 // Names returns the names of the devices.

@@ -24,6 +24,9 @@ func Amount(v any, of string) string {
 		if n == 1 {
 			of = singular(of)
 		}
+		if of == "1/s" {
+			return unit.Digits(n) + "/s"
+		}
 		return unit.Digits(n) + " " + of
 	}
 	text := fmt.Sprint(v)

@@ -99,9 +99,12 @@ func (v *View) balancing(h *ui.Headline) string {
 // offNode describes devices whose interrupts other nodes serve.
 func (v *View) offNode(h *ui.Headline) string {
 	var off []string
-	unplaced, unknown := 0, 0
+	unplaced, unknown, known := 0, 0, 0
 	for _, d := range v.Devices {
 		irqs, ok := d.OffNode.Get()
+		if ok && d.Interrupts.Or(0) > 0 {
+			known++
+		}
 		switch {
 		case ok && len(irqs) > 0:
 			off = append(off, d.Name)
@@ -111,7 +114,10 @@ func (v *View) offNode(h *ui.Headline) string {
 			unplaced++
 		}
 	}
-	parts := []string{h.Count("devices_off_node", len(off), "device") + " with interrupts off the device's node"}
+	parts := []string{"devices with interrupts off the device's node: unknown"}
+	if known > 0 {
+		parts[0] = h.Count("devices_off_node", len(off), "device") + " with interrupts off the device's node"
+	}
 	if len(off) > 0 {
 		parts[0] += ": " + strings.Join(off[:min(len(off), 4)], ", ")
 	}

@@ -197,6 +197,7 @@ func (a *Advice) Print(s *ui.Screen) {
 		}
 		g.Rows = append(g.Rows, []string{strconv.Itoa(r.Node), unit.Size(r.FreeBytes).Human(), unit.Size(r.MemoryBytes).Human(), unit.Digits(r.FreeCPUs), unit.Digits(r.CPUs), chosen})
 	}
+	fmt.Fprintln(s.Out)
 	g.Write(s)
 	for _, note := range a.Notes {
 		ui.PrintLine(s, "? %s", note)

@@ -27,10 +27,10 @@ func PrintComparison(s *ui.Screen, c *Comparison, all bool) {
 	fmt.Fprintln(&tail)
 	logs := comparedLogs(c, s.Wide)
 	logs.Write(&end)
-	notes := messageLines(s, comparedNotes(c))
+	notes, noteLines := messageLines(s, comparedNotes(c))
 	rows := []int{len(c.Groups)}
 	if !all && !s.Wide {
-		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-len(notes))
+		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-noteLines)
 	}
 	_, _ = head.WriteTo(s.Out)
 	fmt.Fprintln(s.Out)
@@ -92,6 +92,9 @@ func changed(h *ui.Headline, x *Change) string {
 	}
 	percent := func(name string, ratio float64) string {
 		p := 100 * (ratio - 1)
+		if p >= 1000 {
+			p = 10 * math.Round(p/10) // three significant digits
+		}
 		sign := ""
 		if p >= 0 {
 			sign = "+"

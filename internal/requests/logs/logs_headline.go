@@ -58,7 +58,7 @@ func wentTo(h *ui.Headline, g *Group) string {
 		count += fmt.Sprintf(", the %s with a duration", unit.Thousands(g.Count-uint64(g.Untimed)))
 	}
 	return fmt.Sprintf("%s of the time, %s, went to %s: %s of %s%s",
-		h.Value("went_to_share_percent", 100**g.Share, wholePercent(*g.Share)), h.Value("went_to_total_s", g.TotalS, unit.FormatSeconds(g.TotalS)), keyed(g.Key),
+		h.Value("went_to_share_percent", 100**g.Share, sharePercent(*g.Share)), h.Value("went_to_total_s", g.TotalS, unit.FormatSeconds(g.TotalS)), keyed(g.Key),
 		count, h.Value("went_to_mean_s", *g.MeanS, unit.FormatSeconds(*g.MeanS)), onAverage(g.Count))
 }
 
@@ -70,7 +70,7 @@ func mostAsked(h *ui.Headline, r *Report, g *Group) string {
 	}
 	share := float64(g.Count) / float64(r.Requests)
 	return fmt.Sprintf("%s of the requests, %s, were for %s: %s of work%s, %s%s",
-		h.Value("most_asked_share_percent", 100*share, wholePercent(share)), h.Count("most_asked_requests", int(g.Count), ""), keyed(g.Key),
+		h.Value("most_asked_share_percent", 100*share, sharePercent(share)), h.Count("most_asked_requests", int(g.Count), ""), keyed(g.Key),
 		h.Value("most_asked_total_s", g.TotalS, unit.FormatSeconds(g.TotalS)), length,
 		h.Value("most_asked_mean_s", *g.MeanS, unit.FormatSeconds(*g.MeanS)), onAverage(g.Count))
 }
@@ -103,18 +103,16 @@ func requested(h *ui.Headline, r *Report) string {
 	return all
 }
 
-// wholePercent formats a share with at most three significant digits. It prints 0 or 100 only
-// for exact values.
-func wholePercent(share float64) string {
+// sharePercent formats a share with at most one decimal, as the tables do. It prints 0 or 100
+// only for exact values.
+func sharePercent(share float64) string {
 	switch p := 100 * share; {
 	case p > 0 && p < 0.1:
 		return "< 0.1 %"
 	case p > 99.9 && p < 100:
 		return "> 99.9 %"
-	case p > 0 && p < 1 || p > 99 && p < 100:
-		return fmt.Sprintf("%.1f %%", p)
 	default:
-		return fmt.Sprintf("%.0f %%", p)
+		return unit.Decimals(p, 1) + " %"
 	}
 }
 
@@ -142,7 +140,7 @@ func notRead(h *ui.Headline, prefix string, u *UnreadLines, all uint64) string {
 	}
 	share := float64(u.Lines) / float64(all)
 	return fmt.Sprintf("%s of %s (%s) not read", h.Count(prefix+"unread_lines", int(u.Lines), ""), h.Count(prefix+"lines", int(all), "line"),
-		h.Value(prefix+"unread_percent", 100*share, wholePercent(share)))
+		h.Value(prefix+"unread_percent", 100*share, sharePercent(share)))
 }
 
 // looks describes the format of the unread lines, if known. It omits a long --format: the

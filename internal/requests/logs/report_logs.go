@@ -49,16 +49,19 @@ func Print(s *ui.Screen, r *Report, shown Shown) {
 	if s.Wide {
 		examples = mostExamples
 	}
-	notes := messageLines(s, append(notes(r, examples), Times(r)...))
+	notes, noteLines := messageLines(s, append(notes(r, examples), Times(r)...))
 	rows := make([]int, len(r.By))
 	for i := range r.By {
 		rows[i] = len(r.By[i].Top)
 	}
 	if !shown.Groups && !s.Wide {
-		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-len(notes))
+		rows = Fold(rows, mostLines-height(s, head.Bytes())-height(s, tail.Bytes())-noteLines)
 	}
 	_, _ = head.WriteTo(s.Out)
 	for i := range r.By {
+		if r.Requests == 0 {
+			break // the headline says so
+		}
 		fmt.Fprintln(s.Out)
 		WriteKeyed(s, grouping(r, &r.By[i], rows[i]))
 	}
@@ -133,22 +136,23 @@ func sentences(s *ui.Screen, lines ...string) {
 	ui.PrintHeadline(s, &h)
 }
 
-// messageLines returns messages as lines. On a terminal it wraps them between words, and
-// truncates examples, which begin with spaces.
-func messageLines(s *ui.Screen, messages []string) (out []string) {
+// messageLines returns messages as Say takes them, and the number of lines that they take. On a
+// terminal, where Say wraps them, it truncates examples, which begin with spaces.
+func messageLines(s *ui.Screen, messages []string) (out []string, lines int) {
 	width := s.Width - len("fettle: ")
 	for _, m := range messages {
 		m = ui.Line(m)
 		switch {
 		case s.Width == 0 || s.Wide:
 		case !strings.HasPrefix(m, " "):
-			m = ui.Wrap(m, width)
+			lines += strings.Count(ui.Wrap(m, width-2), "\n")
 		case utf8.RuneCountInString(m) > width:
 			m = string([]rune(m)[:max(width-1, 0)]) + "…"
 		}
-		out = append(out, strings.Split(m, "\n")...)
+		out = append(out, m)
+		lines++
 	}
-	return out
+	return out, lines
 }
 
 // mostIncomplete is the maximum number of damaged logs that a terminal report begins with.

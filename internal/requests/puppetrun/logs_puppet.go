@@ -131,7 +131,7 @@ func headline(r *Runs) (h ui.Headline) {
 	if m := r.WentTo; m != nil && m.MeanS != nil {
 		share := ""
 		if m.Share != nil {
-			share = h.Value("went_to_share_percent", 100**m.Share, fmt.Sprintf("%.0f %%", 100**m.Share)) + " of the runs' time, "
+			share = h.Value("went_to_share_percent", 100**m.Share, unit.Decimals(100**m.Share, 1)+" %") + " of the runs' time, "
 		}
 		h.Line("%s%s, went to %s: in %s %s each on average", share, h.Value("went_to_total_s", m.TotalS, unit.FormatSeconds(m.TotalS)), m.Name,
 			h.Count("went_to_runs", int(m.Count), "run"), h.Value("went_to_mean_s", *m.MeanS, unit.FormatSeconds(*m.MeanS)))
@@ -173,7 +173,7 @@ func ofServer(h *ui.Headline, x *Server) string {
 	seconds := func(name string, s float64) string { return h.Value(name, s, unit.FormatSeconds(s)) }
 	out := fmt.Sprintf("nodes waited %s for a catalog on average; the server took %s of this time", seconds("config_retrieval_mean_s", *x.Retrieval.MeanS), seconds("catalog_mean_s", *x.Catalog.MeanS))
 	if x.Share != nil {
-		out += ", " + h.Value("server_share_percent", 100**x.Share, fmt.Sprintf("%.0f %%", 100**x.Share))
+		out += ", " + h.Value("server_share_percent", 100**x.Share, unit.Decimals(100**x.Share, 1)+" %")
 	}
 	return fmt.Sprintf("%s; the other %s are the network, TLS, queueing and the node (%s joined)", out, seconds("rest_mean_s", *x.RestMeanS), h.Count("joined", x.Joined, "run"))
 }

@@ -103,7 +103,7 @@ type plan struct {
 // Size implements sizing.Request.
 func (w *Request) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
 	if w.Hosts == 0 {
-		return nil, sizing.Instead("hosts", "12000", "not given; for example 12000")
+		return nil, sizing.Instead("hosts", "12000", "not given; for example 12,000")
 	}
 	for _, part := range []struct {
 		name  string

@@ -62,11 +62,11 @@ func (w *frontEnd) common(doc string) []*sizing.Input {
 // Inputs implements sizing.Request.
 func (w *frontEnd) Inputs() []*sizing.Input { return w.inputs }
 
-// missing returns an error if the request has no usable log.
-func (w *frontEnd) missing() error {
+// missing returns an error if the request has no usable log. usual is the server's usual log.
+func (w *frontEnd) missing(usual string) error {
 	switch l := w.Traffic; {
 	case l == nil:
-		return sizing.Instead("log", "/var/log/httpd/access_log", "not given; name a log of requests with durations, such as /var/log/httpd/access_log or /var/log/haproxy.log")
+		return sizing.Instead("log", usual, "not given; name a log of requests with durations, such as /var/log/httpd/access_log or /var/log/haproxy.log")
 	case l.Count == 0:
 		return sizing.Bad("log", "%s has no requests", l.Logs)
 	case !l.Timed:

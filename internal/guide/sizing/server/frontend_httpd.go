@@ -40,7 +40,7 @@ func NewHTTPD() *HTTPD {
 
 // Size implements sizing.Request.
 func (w *HTTPD) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
-	if err := w.missing(); err != nil {
+	if err := w.missing("/var/log/httpd/access_log"); err != nil {
 		return nil, err
 	}
 	r := sizing.NewResult(f, "httpd", "")

@@ -41,7 +41,7 @@ func NewRouter() *Router {
 
 // Size implements sizing.Request.
 func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, error) {
-	if err := w.missing(); err != nil {
+	if err := w.missing("/var/log/haproxy.log"); err != nil {
 		return nil, err
 	}
 	switch {
@@ -100,7 +100,7 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	rate := w.Traffic.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
 	add("threads", int(threads), "", internaltext.Sprintf("routers were measured with %.0f threads on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
-	add("routers", replicas, "", internaltext.Sprintf("%.0f requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", w.Traffic.Rate, w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
+	add("routers", replicas, "", internaltext.Sprintf("%s requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", unit.Digits(w.Traffic.Rate), w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
 	if w.Traffic.PerConnection == 0 {
 		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; clients that open one per request need %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}
