@@ -107,6 +107,9 @@ func (a *app) fix(ctx context.Context, ids []string, o fixOptions) error {
 	if err != nil {
 		return err
 	}
+	if ids, err = t.withParts(ids); err != nil {
+		return err
+	}
 	for _, id := range ids {
 		if t.rules.Rule(id) == nil && slices.Contains(audit.IDs(t.rules), id) {
 			return ui.Hinted(ui.Usage, fmt.Errorf("%s is a table or a measurement, not a rule; nothing to fix", id), "fettle rules show "+id+" shows it")
@@ -265,6 +268,28 @@ func (a *app) toFix(ctx context.Context, ids []string) (*fixTarget, error) {
 		t.rules, err = audit.CatalogueWith(t.own, ids)
 	}
 	return t, err
+}
+
+// withParts replaces the id of a group of rules, O16, by the ids of its rules that can be fixed:
+// O16.vm.max_map_count.
+func (t *fixTarget) withParts(ids []string) (out []string, err error) {
+	for _, id := range ids {
+		before := len(out)
+		if t.rules.Rule(id) == nil {
+			if t.rules, err = audit.CatalogueOf(t.own, nil); err != nil {
+				return nil, err
+			}
+			for _, r := range t.rules.Rules() {
+				if r.Fix != nil && strings.HasPrefix(r.ID, id+".") {
+					out = append(out, r.ID)
+				}
+			}
+		}
+		if len(out) == before {
+			out = append(out, id)
+		}
+	}
+	return out, nil
 }
 
 // health runs the health checks of this machine's platforms after a change.

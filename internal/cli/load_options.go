@@ -95,6 +95,9 @@ func errorStatuses(words string) error {
 func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	cliutil.Exclusive(c, "rate", "steps", "connections", "replay")
 	cliutil.Check(c, func(args []string) error {
+		if at := slices.IndexFunc(args, func(arg string) bool { return !strings.Contains(arg, "://") }); at >= 0 {
+			return ui.OtherWord(fmt.Errorf("%q is not a URL such as http://HOST:PORT", args[at]), args[at], "http://"+args[at])
+		}
 		switch {
 		case o.findKnee && o.rate == "":
 			return ui.Retry(ui.Usage, errors.New("--find-knee needs the lowest rate (--rate 100/s) or both ends (--rate 100/s..5000/s)"), "", "--rate=100/s")

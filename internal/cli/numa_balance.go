@@ -58,7 +58,11 @@ the CPUs and memory of all processes.`,
 	cliutil.Exclusive(c, "dry-run", "yes")
 	cliutil.Check(c, func([]string) error {
 		if !o.all && len(o.Processes) == 0 {
-			return ui.Retry(ui.Usage, errors.New("no process is named"), "nothing changed", "--all")
+			more := []string{"--all", "--dry-run"}
+			if c.Flags().Changed("yes") || c.Flags().Changed("interval") {
+				more = more[:1]
+			}
+			return ui.Retry(ui.Usage, errors.New("no process is named"), "nothing changed", more...)
 		}
 		return nil
 	})

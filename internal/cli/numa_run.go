@@ -41,7 +41,7 @@ func (a *app) numaRun() error {
 	h := host.Live()
 	b, command, err := placement.ParseBinding(h, a.foreign)
 	if err != nil {
-		return ui.Exit(ui.Failed, err)
+		return ui.Hinted(ui.Failed, err, "for example: "+a.screen.Example)
 	}
 	for _, name := range b.Ignored {
 		a.screen.Say("%s has no effect on a command", name)

@@ -193,11 +193,17 @@ func (a *app) commandOf(v verb) *cobra.Command {
 		if v.is&writing != 0 {
 			a.writes(sub)
 		}
+		if v.is&liveOnly != 0 { // before all other checks, whose suggested calls would keep --root
+			check := sub.PreRunE
+			sub.PreRunE = func(c *cobra.Command, args []string) error {
+				if err := a.mustBeLive(); err != nil || check == nil {
+					return err
+				}
+				return check(c, args)
+			}
+		}
 		run := sub.RunE
 		sub.RunE = func(c *cobra.Command, args []string) error {
-			if v.is&liveOnly != 0 && a.root != "" {
-				return errReadOnlyRoot
-			}
 			if v.is&needsRoot != 0 {
 				if err := a.mustBeRoot(); err != nil {
 					return err
@@ -294,6 +300,7 @@ func (a *app) setUp(c *cobra.Command) (err error) {
 	}
 	if a.stateFlag != "" { // the watchdog has another working directory
 		a.stateFlag, err = filepath.Abs(a.stateFlag)
+		a.screen.State = internaltext.CommandLine([]string{"--state-dir", a.stateFlag})
 	}
 	return err
 }

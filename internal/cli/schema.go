@@ -27,6 +27,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/puppetrun"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	internalupdate "fettle.dev/fettle/internal/update"
 )
@@ -107,7 +108,11 @@ func schemaCommand(a *app) *cobra.Command {
 			}
 			doc, ok := documents[args[0]]
 			if !ok {
-				return ui.Hinted(ui.Usage, fmt.Errorf("unknown document kind %q", args[0]), "fettle schema lists all kinds")
+				err := fmt.Errorf("unknown document kind %q%s", args[0], internaltext.Suggest(args[0], documentKinds()))
+				if near := internaltext.Nearest(args[0], documentKinds()); near != "" {
+					return ui.OtherWord(err, args[0], near)
+				}
+				return ui.Hinted(ui.Usage, err, "fettle schema lists all kinds")
 			}
 			text, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
 			if err != nil {

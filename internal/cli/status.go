@@ -112,7 +112,7 @@ func (a *app) printStatus(st *tune.Status) {
 	}
 	a.printExperiment(st)
 	for _, t := range st.Trials {
-		say("! %s", trialText(t, st.Experiment != nil))
+		say("! %s", a.screen.Own(trialText(t, st.Experiment != nil)))
 	}
 	nothing := "matches no setting of the active profile"
 	if len(st.Profiles) == 0 {

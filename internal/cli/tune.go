@@ -211,7 +211,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	err = m.RestoreTuners(ctx, taken, err)
 	switch {
 	case apply.Try != nil && err == nil:
-		a.screen.Say("on trial until %s, then undone; to keep it: fettle confirm", apply.Try.Until.Local().Format("15:04:05"))
+		a.screen.Say("on trial until %s, then undone; to keep it: %s", apply.Try.Until.Local().Format("15:04:05"), a.next("confirm"))
 	case err == nil && selected && !o.persist && !daemon.Persisted(m.Host):
 		a.screen.Say("the values will be lost at reboot, because fettle's unit is not enabled (fettle tune PROFILE --persist enables it)")
 	}

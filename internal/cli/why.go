@@ -14,17 +14,26 @@ import (
 	"fettle.dev/fettle/internal/engine/why"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
 func whyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "why SETTING", Short: "Show what sets a value, and which source wins", Args: cobra.ExactArgs(1),
+		Use: "why SETTING", Short: "Show what sets a value, and which source wins", Args: oneSetting,
 		Long: `SETTING is one of: a sysctl (vm.swappiness); a path below /sys or /proc/sys; KIND:NAME,
 as fettle diff prints it (unit:httpd.service/LimitNOFILE); a name that fettle facts or
 fettle check prints.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.why(c.Context(), args[0]) },
 	}
+}
+
+// oneSetting is the Args function of why. Two words are probably one name, typed with a blank.
+func oneSetting(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return ui.Hinted(ui.Usage, fmt.Errorf("%q: want one setting, without blanks", strings.Join(args, " ")), "for example: fettle why "+text.Quote(strings.Join(args, ".")))
+	}
+	return cobra.ExactArgs(1)(c, args)
 }
 
 func (a *app) why(ctx context.Context, name string) error {

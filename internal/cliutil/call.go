@@ -154,12 +154,15 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 
 // isValue reports whether the word at list[i] is probably the value of an unknown option before
 // it. A number is one, unless the command takes numbers as arguments; another word is one if it
-// is the last word of several.
+// is the last word of several, or if the command does not require a word and takes no files.
 func isValue(c *cobra.Command, list []piece, i int) bool {
 	if _, err := strconv.Atoi(list[i].words[0]); err == nil {
 		return !slices.ContainsFunc([]string{"TRANSACTION", "LINE", "CPUS"}, func(n string) bool { return strings.Contains(c.Use, n) })
 	}
-	return i == len(list)-1 && arguments(c, list) > 1
+	needed := slices.ContainsFunc(words(c.Use), func(w string) bool {
+		return !strings.HasPrefix(w, "[") || strings.Contains(w, "FILE") || strings.Contains(w, "LOG")
+	})
+	return !needed || i == len(list)-1 && arguments(c, list) > 1
 }
 
 // arguments returns the number of arguments of a call, without the verbs.

@@ -30,7 +30,7 @@ func limited([]string) *cobra.Command {
 		}
 		return nil
 	})
-	root.AddCommand(one, &cobra.Command{Use: "two A B", Args: cobra.ExactArgs(2), RunE: run})
+	root.AddCommand(one, &cobra.Command{Use: "two A B", Args: cobra.ExactArgs(2), RunE: run}, &cobra.Command{Use: "all [NAME]...", RunE: run})
 	return Words(Defaults(root), map[string]Guide{"one": {Calls: []string{"file.txt --number 3"}}, "two": {Calls: []string{"a b"}}})
 }
 
@@ -54,8 +54,9 @@ func TestCalls(t *testing.T) {
 		"one x -- y":                 "prog one x --",
 		"one 'a b' --number 0":       "prog one 'a b' --number=1",
 		"one x --output jsn":         "prog one x --output=json",
-		"two":                        "prog two a b",
 		"two x":                      "prog two x b",
+		"all --nothing x":            "prog all",
+		"all --nothing 5 --word":     "prog all",
 		"oen x --number 0":           "prog one x --number=1",
 		"one x -q":                   "prog one x",
 	} {

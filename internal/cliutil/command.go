@@ -75,7 +75,7 @@ func flagError(c *cobra.Command, err error) error {
 		if works, example := exampleOf(c, flag, ""); works != "" {
 			return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Instead: []string{"--" + flag.Name + "=" + works}, Example: example}}
 		}
-		return ui.Without(err, "--"+flag.Name)
+		return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Drop: []string{"--" + flag.Name}, To: "without it"}}
 	case errors.As(err, &unknown) && !c.HasParent():
 		return seeHelp(c, err)
 	case errors.As(err, &unknown):
@@ -258,7 +258,7 @@ func Example(c *cobra.Command) string {
 // ExampleWords returns the arguments at the start of a command's first example.
 func ExampleWords(c *cobra.Command) (out []string) {
 	for _, w := range text.SplitCommand(strings.TrimPrefix(Example(c), c.CommandPath())) {
-		if strings.HasPrefix(w, "-") {
+		if strings.HasPrefix(w, "-") || w == ">" {
 			break
 		}
 		out = append(out, w)
@@ -293,8 +293,12 @@ func counted(c *cobra.Command, args []string, err error) error {
 			verb = "is"
 		}
 		err := fmt.Errorf("%s %s missing: want %s", strings.Join(missing, " and "), verb, want)
-		if example := ExampleWords(c); len(example) >= len(required) {
-			return ui.Retry(ui.Usage, err, "", example[len(args):]...)
+		example := ExampleWords(c)
+		switch {
+		case len(args) == 0 && c.Flags().NFlag() == 0 && c.Example != "" && !strings.Contains(Example(c), ">"): // with the options that it needs
+			return ui.Hinted(ui.Usage, err, "for example: "+Example(c))
+		case len(example) >= len(required):
+			return &ui.Error{Code: ui.Usage, Err: err, Remedy: &ui.Remedy{Options: example[len(args):], Example: true}}
 		}
 		return seeHelp(c, err)
 	}

@@ -79,7 +79,11 @@ func PrintLine(s *Screen, format string, args ...any) {
 	if s.Width > 0 && !s.Wide && s.Format != Markdown {
 		text := strings.TrimLeft(line, " ")
 		before := line[:len(line)-len(text)] // in front of each line
-		line = before + strings.ReplaceAll(Wrap(text, s.Width-len(before)), "\n", "\n"+before)
+		after := before                      // in front of the lines of a bullet after the first one
+		if strings.HasPrefix(text, "- ") {
+			after += "  "
+		}
+		line = before + strings.ReplaceAll(Wrap(text, s.Width-len(after)), "\n", "\n"+after)
 	}
 	fmt.Fprintln(s.Out, line)
 }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -25,5 +26,22 @@ func TestWrapKeepsUnits(t *testing.T) {
 	got := Wrap("CPU pressure 97.6 % in the last 2 s (limit 50 %)", 34)
 	if want := "CPU pressure 97.6 % in the last\n2 s (limit 50 %)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The lines of a bullet after the first one stand below its text.
+func TestBullets(t *testing.T) {
+	var out bytes.Buffer
+	PrintLine(&Screen{Out: &out, Width: 20}, "  - one two three four five")
+	if want := "  - one two three\n    four five\n"; out.String() != want {
+		t.Errorf("%q, want %q", &out, want)
+	}
+}
+
+// The calls that a text names use the state directory of this call.
+func TestOwn(t *testing.T) {
+	s := &Screen{State: "--state-dir '/a $1'"}
+	if got, want := s.Own("fettle runs list shows all; fettle list shows profiles"), "fettle --state-dir '/a $1' runs list shows all; fettle list shows profiles"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // Remedy describes how to change a rejected call so that it works. The zero value is the
@@ -83,7 +86,7 @@ func (s *Screen) advise(err error) {
 		remedy = &own
 	}
 	if hint != "" {
-		s.sayLines(hint)
+		s.sayLines(s.Own(hint))
 	}
 	switch {
 	case remedy != nil && s.Call != nil && remedy.unchanged():
@@ -97,6 +100,17 @@ func (s *Screen) advise(err error) {
 	case hint == "" && Code(err) == Usage && s.Example != "":
 		s.Say("for example: %s", s.Example)
 	}
+}
+
+// withState matches the calls that read or change the state directory.
+var withState = text.LazyRegexp(`\bfettle (confirm|history|runs|status|tune|undo|verify)\b`)
+
+// Own adds the option for the state directory to the calls in a text, so that they work.
+func (s *Screen) Own(words string) string {
+	if s.State == "" {
+		return words
+	}
+	return withState().ReplaceAllString(words, "fettle "+strings.ReplaceAll(s.State, "$", "$$")+" $1")
 }
 
 // unchanged reports whether the remedy is to repeat the same call later.

@@ -84,6 +84,9 @@ type Screen struct {
 	Printed bool
 	// Call returns this process's command line in sh syntax, changed by a remedy. It may be nil.
 	Call func(Remedy) string
+	// State is the option of the call that selects another state directory, or "". The verbs that
+	// hints name get it too.
+	State string
 	// Example is a valid call of the verb. It is printed for invalid arguments without a known
 	// remedy.
 	Example string

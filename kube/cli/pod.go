@@ -60,7 +60,7 @@ func (o *machineOptions) machine() (*host.Host, error) {
 	case err != nil:
 		return nil, ui.Without(fmt.Errorf("--root %s: no such directory", o.root), "--root")
 	case !st.IsDir():
-		return nil, ui.Without(fmt.Errorf("--root %s is not a directory", o.root), "--root")
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("--root %s is not a directory", o.root), "--root takes the root file system of a node, mounted here, such as /host\nfor a recorded node, name its directory: kubectl fettle pod explain FILE --state DIR")
 	}
 	return host.Mounted(o.root), nil
 }

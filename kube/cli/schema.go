@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/agent"
 	"fettle.dev/fettle/kube/etcd"
@@ -62,13 +63,17 @@ func schemaCommand(a *app) *cobra.Command {
 			}
 			doc, ok := documents[args[0]]
 			if !ok {
-				return ui.Hinted(ui.Usage, fmt.Errorf("unknown document kind %q", args[0]), "kubectl fettle schema lists all kinds")
+				err := fmt.Errorf("unknown document kind %q%s", args[0], text.Suggest(args[0], kinds))
+				if near := text.Nearest(args[0], kinds); near != "" {
+					return ui.OtherWord(err, args[0], near)
+				}
+				return ui.Hinted(ui.Usage, err, "kubectl fettle schema lists all kinds")
 			}
-			text, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
+			schema, err := ui.Schema("fettle/"+args[0]+"/v1", doc)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.screen.Out, "%s\n", text)
+			fmt.Fprintf(a.screen.Out, "%s\n", schema)
 			return nil
 		},
 	}

@@ -196,6 +196,7 @@ files below a directory.`,
 		f.BoolVar(&o.show.Details, "details", false, "print all values, limits, budgets and notes, and how to check each step")
 		f.BoolVar(&o.show.Sources, "sources", false, "print the source of each value")
 		cliutil.Requires(c, "--write", "force")
+		cliutil.Check(c, func([]string) error { return p.complete(c, wish, s.gather) })
 		parent.AddCommand(c)
 	}
 	return parent
@@ -275,10 +276,37 @@ var figures = sync.OnceValues(func() (sizing.Figures, error) {
 	return rule.Tables(files)
 })
 
-func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
+// essential are the inputs without which a sizing has no answer: one of them must be given. (A log
+// may be found on the machine.)
+var essential = []string{"hosts", "pods", "apps", "nodes", "connections", "size"}
+
+// complete returns an error for a call that lacks the essential input of a sizing, or has --root
+// for one that does not read a machine.
+func (p *Program) complete(c *cobra.Command, wish sizing.Request, gather gatherer) error {
 	if *p.Root != "" && gather == nil {
 		return ui.Without(errors.New("this sizing does not read a machine; leave out --root"), "--root")
 	}
+	has := func(given bool) bool {
+		return slices.ContainsFunc(essential, func(name string) bool {
+			f := c.Flags().Lookup(name)
+			return f != nil && (!given || f.Changed)
+		})
+	}
+	if has(true) || !has(false) {
+		return nil
+	}
+	f, err := figures()
+	if err != nil {
+		return err
+	}
+	var bad *sizing.InputError
+	if _, err = wish.Size(c.Context(), f); errors.As(err, &bad) && len(bad.Works) > 0 {
+		return ui.Instead(ui.Usage, err, "", bad.Works[0])
+	}
+	return nil // an error of the sizing itself comes later
+}
+
+func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string]machineFigure, gather gatherer, o sizeOptions) error {
 	if err := cliutil.WritableDir("--write", o.write); err != nil {
 		return err
 	}
