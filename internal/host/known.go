@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,8 +37,6 @@ func Why(p string, err error) string {
 		return ""
 	case Unknown(err):
 		return p + " is not in this copy"
-	case errors.Is(err, fs.ErrPermission) && os.Geteuid() == 0:
-		return "not even root may read " + p + " here"
 	case errors.Is(err, fs.ErrPermission):
 		return "only root can read " + p
 	case errors.As(err, &pe):
