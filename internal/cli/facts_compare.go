@@ -106,6 +106,9 @@ func (a *app) comparedMachines(args []string) (machines []comparedMachine, err e
 	case len(paths) == 1:
 		m := comparedMachine{"this machine", a.host}
 		if a.root != "" {
+			if _, err := a.host(); err != nil {
+				return nil, err
+			}
 			m.name = machineName(a.root)
 		}
 		machines = append(machines, m)

@@ -18,7 +18,7 @@ const noFile = "(takes no file"
 // --root.
 var missingFiles = map[string]string{
 	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench postgres": "(asks the server first",
-	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": "--compliance X", "eject": noFile, "import compliance": "X", "facts": "--archive X/new",
+	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": "--compliance X", "eject": noFile, "import compliance": "X", "facts": "--archive X/new", "facts compare": "X",
 	"fix": noFile, "history": noFile, "import rhel6": "X", "irq advise": noFile, "irq show": noFile, "list": noFile,
 	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",
 	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
@@ -64,8 +64,8 @@ func TestFailuresHaveAdvice(t *testing.T) {
 		"why vm.nosuch":              {ui.Failed, "vm.nosuch"},
 		"why vm.swappines":           {ui.Failed, `did you mean "vm.swappiness"?`},
 		"confirm":                    {ui.Failed, "--try 10m"},
-		"undo 99":                    {ui.Usage, "fettle history"},
-		"runs show 99":               {ui.Usage, "fettle runs list"},
+		"undo 99":                    {ui.Usage, "history lists all transactions"},
+		"runs show 99":               {ui.Usage, "runs list shows all runs"},
 		"size hugepages --size -1":   {ui.Usage, `--size "-1": must not be negative`},
 		"bench etcd --member nosuch": {ui.Failed, "etcd not found"},
 		"load http --rate 1/s --for 1s http://127.0.0.1:1/": {ui.Failed, "cannot connect to 127.0.0.1:1: connection refused\n"},
