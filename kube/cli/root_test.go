@@ -57,7 +57,7 @@ func TestCommandLine(t *testing.T) {
 		{"pod verfy x", ui.Usage, `unknown command "verfy" (did you mean "verify"?)`},
 		{"scale exceute", ui.Usage, `unknown command "exceute" (did you mean "execute"?)`},
 		{"schema error extra", ui.Usage, "run: kubectl fettle schema error"},
-		{"kubelet plan", ui.Usage, "kubectl fettle: FILE is missing: want kubectl fettle kubelet plan FILE\nkubectl fettle: run: kubectl fettle kubelet plan kubeletconfig.yaml\n"},
+		{"kubelet plan", ui.Usage, "kubectl fettle: FILE is missing: want kubectl fettle kubelet plan FILE\nkubectl fettle: for example: kubectl fettle kubelet plan kubeletconfig.yaml\n"},
 		{"kubelet plan nowhere.yaml", ui.Usage, "nowhere.yaml: no such file"},
 		{"uninstall now", ui.Usage, `unexpected argument "now"; want kubectl fettle uninstall`},
 		{"check foo", ui.Usage, `unexpected argument "foo"; want kubectl fettle check`},
