@@ -92,12 +92,16 @@ func (w *writer) remedies(g group) {
 		if l.command != "" {
 			words = strings.TrimSuffix(strings.TrimPrefix(words, "("), ")") // the values to write
 		}
+		before, id, fixes := strings.Cut(words, ": fettle fix ") // the fix of another rule
+		if fixes {
+			words, l.command = before+":", "fettle fix "+id
+		}
 		if words != "" && words != "then" {
 			w.part(label, words)
 			label = ""
 		}
 		if l.command != "" {
-			if label != "" || l.where != "" {
+			if (label != "" || l.where != "") && !fixes {
 				w.part(label, cmp.Or(strings.TrimSpace(l.where), "run:"))
 				label = ""
 			}

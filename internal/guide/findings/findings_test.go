@@ -197,6 +197,19 @@ func TestFindingsTable(t *testing.T) {
 	}
 }
 
+// TestFixOfAnotherRule: the command of another rule's fix is a line of its own, however narrow the terminal.
+func TestFixOfAnotherRule(t *testing.T) {
+	a := sample("plain")
+	for i := range a.Findings {
+		a.Findings[i].Fix = &rule.Repair{Text: "see O16.net.netfilter.nf_conntrack_max: fettle fix O16.net.netfilter.nf_conntrack_max"}
+	}
+	var out bytes.Buffer
+	Print(&ui.Screen{Out: &out, Err: &out, Width: 60}, a, View{All: true, Details: true})
+	if want := "  fix     see O16.net.netfilter.nf_conntrack_max:\n          fettle fix O16.net.netfilter.nf_conntrack_max\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("no %q in:\n%s", want, &out)
+	}
+}
+
 func TestBaseline(t *testing.T) {
 	f := func(id, instance string, s rule.State) rule.Finding {
 		return rule.Finding{ID: id, Instance: instance, State: s}
