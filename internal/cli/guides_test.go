@@ -121,6 +121,11 @@ func TestHelpExamples(t *testing.T) {
 						t.Fatalf("%v\n%s", err, out)
 					}
 				}
+				if path == "eject" { // other examples have undone it
+					if out, err := fettle("tune balanced"); err != nil {
+						t.Fatalf("%v\n%s", err, out)
+					}
+				}
 				if path == "fix" {
 					call += " --yes"
 				}

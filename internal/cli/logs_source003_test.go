@@ -62,7 +62,7 @@ func TestSource003(t *testing.T) {
 	}
 	said := strings.Split(out.String(), "\n")
 	for i, want := range []string{
-		"66 % of the time, 6.86 d, went to GET catalog: 85,287 requests of 6.95 s each on average",
+		"66.3 % of the time, 6.86 d, went to GET catalog: 85,287 requests of 6.95 s each on average",
 		"94 % of the requests, 7,129,326, were for GET file_metadata: 26.9 h of work in 2.5 d, 13.6 ms each on average",
 	} {
 		if said[i] != want {
