@@ -117,13 +117,17 @@ func unitRequirements(r *RuleResult, name, property string, allowed []string) []
 }
 
 var (
-	unitName    = regexp.MustCompile(`^[A-Za-z0-9:_.@-]{1,200}\.(service|socket|timer)$`)
-	unitPattern = regexp.MustCompile(`^\^?([A-Za-z0-9:_@-]{1,200})\\\.(?:\(([a-z|]{1,60})\)|([a-z]{1,20}))\$?$`)
+	unitName    = regexp.MustCompile(`^[A-Za-z0-9:_.@-]+\.(service|socket|timer)$`)
+	unitPattern = regexp.MustCompile(`^\^?([A-Za-z0-9:_@-]+)\\\.(?:\(([a-z|]+)\)|([a-z]+))\$?$`)
 )
 
 // unitNames returns the units of a name or of a pattern like ^autofs\.(service|socket)$. Other
 // patterns name no unit.
 func unitNames(name string) (out []string) {
+	const most = 255 // characters of a unit's name (systemd.unit(5))
+	if len(name) > most {
+		return nil
+	}
 	if unitName.MatchString(name) {
 		return []string{name}
 	}

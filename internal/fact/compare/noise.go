@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // A fold is the reason why a difference is not listed.
@@ -93,7 +94,7 @@ func words(s string) []string { return strings.Fields(s) }
 
 // foldOf returns the fold of a value by its name alone, or "".
 func foldOf(name string) fold {
-	for _, f := range compiledFolds {
+	for _, f := range compiledFolds() {
 		if matchAny(f.patterns, name) {
 			return f.fold
 		}
@@ -106,16 +107,16 @@ type compiledFold struct {
 	patterns []string
 }
 
-var compiledFolds = func() (out []compiledFold) {
+var compiledFolds = sync.OnceValue(func() (out []compiledFold) {
 	for _, f := range folds {
 		out = append(out, compiledFold{f.fold, words(f.patterns)})
 	}
 	return out
-}()
+})
 
 // follows returns the leaders of a value.
 func follows(name string) (leaders []string) {
-	for _, f := range compiledFollowers {
+	for _, f := range compiledFollowers() {
 		if name != f.leader && matchAny(f.patterns, name) {
 			leaders = append(leaders, f.leader)
 		}
@@ -128,12 +129,12 @@ type compiledFollower struct {
 	patterns []string
 }
 
-var compiledFollowers = func() (out []compiledFollower) {
+var compiledFollowers = sync.OnceValue(func() (out []compiledFollower) {
 	for _, f := range followers {
 		out = append(out, compiledFollower{f.leader, words(f.patterns)})
 	}
 	return out
-}()
+})
 
 // matchAny reports whether a name matches one of the patterns.
 func matchAny(patterns []string, name string) bool {
@@ -169,14 +170,16 @@ func match(pattern, name string) bool {
 	return true
 }
 
-// identifiers finds UUIDs, MAC addresses, and IP addresses.
-var identifiers = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b|\b[0-9]{1,3}(\.[0-9]{1,3}){3}\b|\b[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{0,4}){3,7}\b`)
+// identifiers finds UUIDs, MAC addresses, and IP addresses. It is compiled when it is needed first.
+var identifiers = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b|\b[0-9]{1,3}(\.[0-9]{1,3}){3}\b|\b[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{0,4}){3,7}\b`)
+})
 
 // withoutIdentity returns a value without identifiers and without the machine's own name, for
 // comparison only.
 func withoutIdentity(text, hostname string) string {
 	if strings.ContainsAny(text, ":-.") {
-		text = identifiers.ReplaceAllString(text, "#")
+		text = identifiers().ReplaceAllString(text, "#")
 	}
 	short, _, _ := strings.Cut(hostname, ".")
 	for _, own := range []string{hostname, short} {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/host"
@@ -218,9 +219,7 @@ func (s *Snapshot) sets(f *fact.Facts) map[string]member {
 	return members
 }
 
-func setNames() []string { return allSets }
-
-var allSets = func() []string { _, sets := fact.Fields(); return sets }()
+var setNames = sync.OnceValue(func() []string { _, sets := fact.Fields(); return sets })
 
 // memberOf returns the innermost member that contains a fact, and its name.
 func memberOf(members map[string]member, name string) (m member, prefix string, ok bool) {

@@ -185,10 +185,12 @@ const mostPID = 1 << 22
 
 // matching returns the processes that match a word.
 func matching(h *host.Host, word string, self int) (found []Identity, err error) {
-	pids, err := h.PIDs()
 	number, notNumber := strconv.Atoi(word)
-	isPID := notNumber == nil && number <= mostPID
-	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == self || isPID && pid != number })
+	pids := []int{number}
+	if notNumber != nil || number > mostPID {
+		pids, err = h.PIDs()
+	}
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == self })
 	all := newIdentities(h)
 	for _, pid := range pids {
 		if p, ok := all.read(pid); ok && (pid == number || p.Matches(word)) {
