@@ -19,3 +19,14 @@ func TestNumaMapsPolicies(t *testing.T) {
 		})
 	}
 }
+
+// TestNumaMapsCutOff: lines that end early have no more than they say.
+func TestNumaMapsCutOff(t *testing.T) {
+	for line, want := range map[string]string{"7f00": "", "7f00 prefer": "prefer", "7f00 weighted ": "weighted", "7f00 default N0": "default", "7f00 default N=2": "default", "7f00  ": ""} {
+		ParseNumaMaps(line, 4096, func(m *NumaMapping) {
+			if m.Policy != want || len(m.Nodes) != 0 {
+				t.Errorf("%q: %+v", line, m)
+			}
+		})
+	}
+}
