@@ -13,7 +13,7 @@ for program in go rpm2cpio cpio rpmbuild; do
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-GOBIN=$work GOWORK=off GOFLAGS= go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.1
+GOBIN=$work GOWORK=off GOFLAGS='' go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.1
 echo content >"$work/file"
 cat >"$work/nfpm.yaml" <<E2
 name: finding
