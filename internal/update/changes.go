@@ -36,7 +36,7 @@ type VerdictChange struct {
 	ID       string `json:"id"`
 	Instance string `json:"instance,omitempty"`
 	Title    string `json:"title"`
-	// Before and After are the states; "" if there is no such rule.
+	// Before and After are the states; "" if the rule does not exist.
 	Before     rule.State `json:"before"`
 	After      rule.State `json:"after"`
 	WantBefore any        `json:"want_before,omitempty"`

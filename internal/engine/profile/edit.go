@@ -19,7 +19,7 @@ func Edited(text []byte) bool { return bytes.HasPrefix(text, []byte(editHeader))
 
 // Edit returns the text of the profile in file with other options: without those of unset and of
 // the sections in replace ("all": every section), and with those of set. A text that has these
-// options already is returned unchanged. text is nil if there is no such file yet.
+// options already is returned unchanged. text is nil if the file does not exist yet.
 func Edit(file string, text []byte, set, unset []Assignment, replace []string) ([]byte, error) {
 	conf, err := parseConfig(file, text, parseSyntax{})
 	if err != nil {
