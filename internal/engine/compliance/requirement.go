@@ -1,12 +1,12 @@
 package compliance
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 )
 
 // Requirement is a setting that a rule requires.
@@ -117,8 +117,8 @@ func unitRequirements(r *RuleResult, name, property string, allowed []string) []
 }
 
 var (
-	unitName    = regexp.MustCompile(`^[A-Za-z0-9:_.@-]+\.(service|socket|timer)$`)
-	unitPattern = regexp.MustCompile(`^\^?([A-Za-z0-9:_@-]+)\\\.(?:\(([a-z|]+)\)|([a-z]+))\$?$`)
+	unitName    = text.LazyRegexp(`^[A-Za-z0-9:_.@-]+\.(service|socket|timer)$`)
+	unitPattern = text.LazyRegexp(`^\^?([A-Za-z0-9:_@-]+)\\\.(?:\(([a-z|]+)\)|([a-z]+))\$?$`)
 )
 
 // unitNames returns the units of a name or of a pattern like ^autofs\.(service|socket)$. Other
@@ -128,15 +128,15 @@ func unitNames(name string) (out []string) {
 	if len(name) > most {
 		return nil
 	}
-	if unitName.MatchString(name) {
+	if unitName().MatchString(name) {
 		return []string{name}
 	}
-	m := unitPattern.FindStringSubmatch(name)
+	m := unitPattern().FindStringSubmatch(name)
 	if m == nil {
 		return nil
 	}
 	for _, suffix := range strings.Split(m[2]+m[3], "|") {
-		if n := m[1] + "." + suffix; unitName.MatchString(n) {
+		if n := m[1] + "." + suffix; unitName().MatchString(n) {
 			out = append(out, n)
 		}
 	}

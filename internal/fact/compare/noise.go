@@ -3,10 +3,11 @@ package compare
 import (
 	"hash/fnv"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // A fold is the reason why a difference is not listed.
@@ -170,10 +171,8 @@ func match(pattern, name string) bool {
 	return true
 }
 
-// identifiers finds UUIDs, MAC addresses, and IP addresses. It is compiled when it is needed first.
-var identifiers = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b|\b[0-9]{1,3}(\.[0-9]{1,3}){3}\b|\b[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{0,4}){3,7}\b`)
-})
+// identifiers finds UUIDs, MAC addresses, and IP addresses.
+var identifiers = text.LazyRegexp(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}|\b[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}\b|\b[0-9]{1,3}(\.[0-9]{1,3}){3}\b|\b[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{0,4}){3,7}\b`)
 
 // withoutIdentity returns a value without identifiers and without the machine's own name, for
 // comparison only.
