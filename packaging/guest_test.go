@@ -72,6 +72,18 @@ func TestGuest(t *testing.T) {
 	eventually("od -An -tu4 /dev/cpu_dma_latency", "3")
 	eventually("busctl call com.redhat.tuned /Tuned com.redhat.tuned.control active_profile", `s "latency-performance"`)
 
+	// The unit of the metrics reads everything in its sandbox.
+	const metrics = "/var/lib/prometheus/node-exporter/"
+	must("mkdir -p " + metrics + "; systemctl start fettle-metrics.service")
+	if got := must("grep -hE '^fettle_(status|verify|check)_success|^fettle_verify_met' " + metrics + "*.prom | sort"); got != "fettle_check_success 1\nfettle_status_success 1\nfettle_verify_met 1\nfettle_verify_success 1\n" {
+		t.Errorf("the metrics:\n%s", got)
+	}
+	const unknown = "grep -o '^fettle_check_finding{id=\"[^\"]*\".*state=\"unknown\"' | sort"
+	if inside, outside := must("cat "+metrics+"fettle-check.prom | "+unknown), must("fettle check --sample 0 --output openmetrics 2>/dev/null | "+unknown); inside != outside {
+		t.Errorf("unknown in the sandbox of fettle-metrics.service:\n%s\nand without it:\n%s", inside, outside)
+	}
+	must("systemctl enable --now fettle-metrics.timer")
+
 	m.Reboot()
 	eventually(units, "inactive\nactive\ndisabled\nenabled\nenabled")
 	eventually("cat /proc/sys/vm/swappiness", "10")

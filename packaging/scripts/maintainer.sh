@@ -120,7 +120,13 @@ before_remove() {
 
 after_remove() {
 	case $1 in
-	remove | 0) offline || systemctl daemon-reload ;;
+	remove | 0)
+		# What fettle-metrics.service wrote: node_exporter would report it for ever.
+		for verb in status verify check; do
+			rm -f "${DPKG_ROOT:-}/var/lib/prometheus/node-exporter/fettle-$verb.prom"
+		done
+		offline || systemctl daemon-reload
+		;;
 	purge)
 		rm -rf "${DPKG_ROOT:-}/etc/fettle"
 		if [ -e "$unrestored" ]; then
