@@ -18,8 +18,8 @@ import (
 )
 
 func benchCommand(a *app) *cobra.Command {
-	return cliutil.Group("bench", "Measure this machine's storage, memory and databases",
-		benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a))
+	return cliutil.Group("bench", "Measure storage, memory, databases and the network",
+		benchDiskCommand(a), a.writes(benchMemoryCommand(a)), benchPostgresCommand(a), benchEtcdCommand(a), benchNetworkCommand(a))
 }
 
 // RunResult is the JSON form of a measurement: the headline, and the record of the run.

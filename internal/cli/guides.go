@@ -53,6 +53,7 @@ var guides = map[string]cliutil.Guide{
 	"bench":                {Page: "bench-disk.md", Calls: []string{"disk /var/lib/pgsql"}},
 	"bench disk":           {Calls: []string{"/var/lib/pgsql", "/var/lib/pulp --role pulp", "/srv --dry-run"}},
 	"bench etcd":           {Page: "bench-etcd.md", Calls: []string{"--for 1m", "--write-prefix bench/"}},
+	"bench network":        {Page: "bench-network.md", Calls: []string{"ssh:capsule.example.com", "--serve 192.0.2.7", "ssh:node2 --cells send-1,udp --for 30s"}},
 	"bench memory":         {Page: "bench-memory.md", Calls: []string{"--size 512MiB", "--cells 4k,thp --no-reserve"}},
 	"bench postgres":       {Page: "bench-postgres.md", Calls: []string{"--scale 50", "--read-only --clients 1,4,16", "--tables"}},
 	"measure-memory":       {Calls: []string{"visit.json"}},

@@ -49,8 +49,10 @@ func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchW
 		return newPostgresWork(p.Host, p.Screen.Say, name, p.o.Anyway)
 	case "etcd":
 		return newEtcdWork(ctx, p.Host, name)
+	case "network":
+		return newNetworkWork(name)
 	}
-	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER]; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
+	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER] or network:CELL@PEER; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
 
 // orFailed is orExit for work that cannot be measured on this machine.

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
@@ -36,13 +37,14 @@ type Result interface {
 
 // results has a constructor of an empty result for each kind of run.
 var results = map[string]func() Result{
-	"prove":          func() Result { return &prove.Evidence{} },
-	disk.Kind:        func() Result { return &disk.Evidence{} },
-	"bench-memory":   func() Result { return &memory.Result{} },
-	"bench-postgres": func() Result { return &postgres.Result{} },
-	"bench-etcd":     func() Result { return &etcd.Result{} },
-	load.Kind:        func() Result { return &load.Result{} },
-	mqtt.Kind:        func() Result { return &mqtt.Result{} },
+	"prove":            func() Result { return &prove.Evidence{} },
+	disk.Kind:          func() Result { return &disk.Evidence{} },
+	"bench-memory":     func() Result { return &memory.Result{} },
+	"bench-postgres":   func() Result { return &postgres.Result{} },
+	"bench-etcd":       func() Result { return &etcd.Result{} },
+	network.RecordKind: func() Result { return &network.Result{} },
+	load.Kind:          func() Result { return &load.Result{} },
+	mqtt.Kind:          func() Result { return &mqtt.Result{} },
 }
 
 // Kinds returns, sorted, the kinds of runs in results.

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/measure/network"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+type benchNetworkOptions struct {
+	serve, untilInputEnds bool
+	key, cells, bytes     string
+	takes, every          time.Duration
+	size                  int
+	dryRun                bool
+}
+
+func benchNetworkCommand(a *app) *cobra.Command {
+	var o benchNetworkOptions
+	c := &cobra.Command{
+		Use: "network HOST|ssh:HOST | --serve ADDRESS", Short: "Measure throughput, latency, loss and MTU to another machine",
+		Long: `Measures the network between this machine and another one that runs fettle: throughput of
+TCP with one and several streams in both directions and what limits it, time of requests,
+jitter, loss and reordering of UDP, the latency that load adds, and the path MTU.
+ssh:HOST starts the other side. Without ssh, start it there with --serve: it binds one
+address, serves one client that has its key, and ends after 30 minutes.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			word := strings.Join(args, "")
+			if o.serve {
+				return a.serveNetwork(c.Context(), o, word)
+			}
+			return a.benchNetwork(c.Context(), o, word)
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.serve, "serve", false, "be the other side: wait for one client on an address of this machine, such as 192.0.2.7")
+	f.BoolVar(&o.untilInputEnds, "until-input-ends", false, "with --serve: end with standard input")
+	_ = f.MarkHidden("until-input-ends")
+	f.StringVar(&o.key, "key", "", "key that the other side prints (default $FETTLE_NETWORK_KEY)")
+	f.StringVar(&o.cells, "cells", "", "measurements, such as send-1,receive-8,request-64k,udp,loaded-send (default ten of them)")
+	f.DurationVar(&o.takes, "for", network.DefaultFor, "time of each measurement, such as 30s")
+	f.StringVar(&o.bytes, "bytes", "", "most that each measurement of throughput transfers, such as 10GiB (default 1GiB)")
+	f.DurationVar(&o.every, "every", network.DefaultEvery, "interval of UDP probes, such as 20ms")
+	f.IntVar(&o.size, "size", network.DefaultSize, "payload of a UDP probe in bytes")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be measured, and measure nothing")
+	for _, only := range []string{"key", "cells", "for", "bytes", "every", "size", "dry-run"} {
+		cliutil.Excludes(c, "serve", "--serve does what the client requests", only)
+	}
+	cliutil.Between(f, "for", network.LeastFor, network.MostFor, network.DefaultFor)
+	cliutil.Between(f, "every", network.LeastEvery, time.Second, network.DefaultEvery)
+	cliutil.Between(f, "size", 48, 65507, network.DefaultSize)
+	cliutil.Reads(f, "cells", "send-1,udp", func(word string) error { _, err := network.ParseCells(word); return err })
+	cliutil.Reads(f, "bytes", "10GiB", func(word string) error {
+		n, err := unit.ParseSize(word)
+		if err == nil && (n < network.LeastBytes || n > unit.PiB) {
+			err = cmp.Or(unit.Bare(word, network.LeastBytes, unit.PiB), errors.New("want from 10 MiB to 1 PiB"))
+		}
+		return err
+	})
+	return c
+}
+
+// plan returns the plan of the options, which are valid.
+func (o benchNetworkOptions) plan() network.Plan {
+	p := network.NewPlan()
+	p.For, p.Every, p.Size = o.takes, o.every, o.size
+	if o.cells != "" {
+		p.Cells, _ = network.ParseCells(o.cells)
+	}
+	if o.bytes != "" {
+		n, _ := unit.ParseSize(o.bytes)
+		p.Bytes = int64(n)
+	}
+	return p
+}
+
+func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer string) error {
+	if peer == "" {
+		return ui.Retry(ui.Usage, errors.New("no peer given: to measure the network, fettle must also run on the other machine"), "", "ssh:HOST")
+	}
+	p := o.plan()
+	if o.dryRun {
+		p.Print(a.screen)
+		return nil
+	}
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := mayMeasure(m); err != nil {
+		return err
+	}
+	client, end, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable))}.Connect(ctx)
+	switch {
+	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrKey):
+		return ui.Exit(ui.Usage, err)
+	case err != nil:
+		return err
+	}
+	defer end()
+	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
+	k := a.keeper(m, network.RecordKind)
+	step, stop := a.screen.Steps(p.Takes(client.RTT))
+	b := network.Bench{Client: client, Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
+	b.Progress = func(done, all int, c network.Cell) {
+		step(text.Sprintf("%d of %d: %s", done+1, all, c.Name()), done, all)
+	}
+	result, err := b.Run(ctx)
+	stop()
+	verdict := ""
+	if result != nil {
+		verdict = result.Text
+	}
+	return finish(ctx, a, k, verdict, result, err, "the connections are closed", nil)
+}
+
+// serveNetwork is the other side of a bench.
+func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word string) error {
+	at, err := network.ServeAt(word)
+	if err != nil {
+		return ui.Hinted(ui.Usage, err, "this machine has "+strings.Join(addresses(), ", "))
+	}
+	key := network.NewKey()
+	peer, err := network.Listen(at, key)
+	if err != nil {
+		return err
+	}
+	if o.untilInputEnds {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+		}()
+	}
+	served := network.Served{Schema: network.ServeSchema, Address: peer.Address().String(), Key: key}
+	if a.data() {
+		if err := a.result(served, nil); err != nil {
+			return err
+		}
+	} else {
+		ui.PrintLine(a.screen, "waiting on %s for one client, at most %v", served.Address, network.PeerLife)
+		ui.PrintLine(a.screen, "on the other machine:")
+		ui.PrintCommand(a.screen, fmt.Sprintf("fettle bench network %s --key %s", served.Address, key))
+		peer.Served = func(client string) { a.screen.Say("serving %s", client) }
+	}
+	err = peer.Serve(ctx)
+	switch {
+	case errors.Is(err, network.ErrLife):
+		return ui.Exit(ui.Failed, fmt.Errorf("no client finished within %v; start --serve again", network.PeerLife))
+	case errors.Is(err, context.Canceled) && o.untilInputEnds:
+		return nil
+	}
+	return err
+}
+
+// addresses returns the addresses of this machine that another one may reach.
+func addresses() (all []string) {
+	found, _ := net.InterfaceAddrs()
+	for _, a := range found {
+		if n, is := a.(*net.IPNet); is && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			all = append(all, n.IP.String())
+		}
+	}
+	if len(all) == 0 {
+		all = []string{"127.0.0.1"}
+	}
+	return all
+}

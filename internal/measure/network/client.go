@@ -1,0 +1,317 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Client is the connection to a peer.
+type Client struct {
+	Peer    netip.AddrPort
+	Local   End
+	Remote  End
+	Name    string        // host name of the peer
+	RTT     time.Duration // of the connection's beginning
+	session session
+	control *control
+	udp     *net.UDPConn
+	trains  uint32
+}
+
+// Dial connects to a peer.
+func Dial(ctx context.Context, peer netip.AddrPort, key string) (*Client, error) {
+	d := net.Dialer{Timeout: greeting}
+	conn, err := d.DialContext(ctx, "tcp", peer.String())
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{Peer: peer, control: newControl(conn)}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	var h hello
+	if c.session, h, err = greetAsClient(c.control, key); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	tcp := conn.(*net.TCPConn)
+	c.Local, c.Remote, c.Name = ends(tcp), h.End, h.Name
+	if s, err := tcpInfo(tcp); err == nil {
+		c.RTT = time.Duration(s.MinRTTS * float64(time.Second))
+	}
+	if c.udp, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer)); err == nil {
+		v6 := peer.Addr().Is6() && !peer.Addr().Is4In6()
+		err = errors.Join(stampArrivals(c.udp), dontFragment(c.udp, v6))
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the session, which ends the peer.
+func (c *Client) Close() {
+	c.control.conn.Close()
+	if c.udp != nil {
+		c.udp.Close()
+	}
+}
+
+// ask sends a message and waits for the answer, at most the time.
+func (c *Client) ask(ctx context.Context, q request, within time.Duration) (a answer, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.control.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = c.control.conn.SetDeadline(time.Now().Add(within))
+	if err := c.control.write(q); err != nil {
+		return a, c.lost(ctx, err)
+	}
+	if err := c.control.read(&a); err != nil {
+		return a, c.lost(ctx, err)
+	}
+	if a.Error != "" {
+		return a, fmt.Errorf("peer: %s", a.Error)
+	}
+	return a, nil
+}
+
+func (c *Client) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("the peer %s is lost: %w", c.Peer, err)
+}
+
+// open makes a connection for data.
+func (c *Client) open(ctx context.Context, kind byte, size int) (*net.TCPConn, error) {
+	d := net.Dialer{Timeout: greeting}
+	conn, err := d.DialContext(ctx, "tcp", c.Peer.String())
+	if err != nil {
+		return nil, err
+	}
+	token := c.session.token()
+	head := append(token[:], kind)
+	if _, err := conn.Write(binary.BigEndian.AppendUint32(head, uint32(size))); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// streamRun is a run of streams as both ends saw it.
+type streamRun struct {
+	sender, receiver *streamReport
+	here, there      *streamReport
+}
+
+// stream makes a run of streams. started, if not nil, is called when the streams begin.
+func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r streamRun, err error) {
+	if _, err := c.ask(ctx, request{Stream: &j}, greeting); err != nil {
+		return r, err
+	}
+	conns := make([]*net.TCPConn, 0, j.Streams)
+	for range j.Streams {
+		conn, err := c.open(ctx, 'S', 0)
+		if err != nil {
+			for _, o := range conns {
+				o.Close()
+			}
+			return r, err
+		}
+		conns = append(conns, conn)
+	}
+	type told struct {
+		a   answer
+		err error
+	}
+	peer := make(chan told, 1)
+	go func() {
+		a, err := c.ask(ctx, request{Go: true}, j.For+3*greeting)
+		peer <- told{a, err}
+	}()
+	if started != nil {
+		started()
+	}
+	r.here = j.transfer(ctx, conns, !j.Down)
+	theirs := <-peer
+	if theirs.err != nil {
+		return r, theirs.err
+	}
+	if r.there = theirs.a.Stream; r.there == nil {
+		return r, fmt.Errorf("the peer %s did not report the run", c.Peer)
+	}
+	r.sender, r.receiver = r.here, r.there
+	if j.Down {
+		r.sender, r.receiver = r.there, r.here
+	}
+	return r, nil
+}
+
+// train is what came of isochronous probes.
+type train struct {
+	id    uint32
+	sent  int64
+	rttsS []float64
+	up    trainReport
+	down  trainReport
+}
+
+// lost returns the shares of the probes that were lost on each way.
+func (t *train) lost() (up, down float64) {
+	up = 1 - float64(t.up.Received)/float64(t.sent)
+	if t.up.Received > 0 {
+		down = max(0, 1-float64(t.down.Received)/float64(t.up.Received))
+	}
+	return up, down
+}
+
+// tail is how long a client waits for the last probes, in addition to the round trip.
+const tail = 100 * time.Millisecond
+
+// probes sends a train, and asks the peer what it received.
+func (c *Client) probes(ctx context.Context, run, every time.Duration, size int) (*train, error) {
+	t, err := c.train(ctx, run, every, size)
+	if err != nil {
+		return nil, err
+	}
+	return t, c.reported(ctx, t)
+}
+
+// train sends a probe of size bytes each interval for the time, and collects the replies.
+func (c *Client) train(ctx context.Context, run, every time.Duration, size int) (*train, error) {
+	c.trains++
+	t := &train{id: c.trains}
+	id, tag := c.trains, c.session.tag()
+	_ = c.udp.SetReadDeadline(time.Time{})
+	done := make(chan way, 1)
+	go func() {
+		var down way
+		p, oob := make([]byte, 64<<10), make([]byte, 256)
+		for {
+			n, m, _, _, err := c.udp.ReadMsgUDPAddrPort(p, oob)
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, net.ErrClosed) {
+				break
+			}
+			if err != nil || n < probeSize || [8]byte(p) != tag || p[atKind] != reply || binary.BigEndian.Uint32(p[atTrain:]) != id {
+				continue
+			}
+			came := arrival(oob[:m], time.Now()).UnixNano()
+			at := func(i int) int64 { return int64(binary.BigEndian.Uint64(p[i:])) }
+			double := down.doubled
+			down.take(binary.BigEndian.Uint32(p[atSeq:]), float64(came-at(atLeft))/1e9)
+			if down.doubled == double {
+				t.rttsS = append(t.rttsS, float64(came-at(atSent)-(at(atLeft)-at(atCame)))/1e9)
+			}
+		}
+		done <- down
+	}()
+	p := make([]byte, max(size, probeSize))
+	copy(p, tag[:])
+	binary.BigEndian.PutUint32(p[atTrain:], id)
+	p[atKind] = echoProbe
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var failed error
+	for begin := time.Now(); time.Since(begin) < run && failed == nil; {
+		// A late sender catches up: the count of probes is that of the time.
+		for due := int64(time.Since(begin)/every) + 1; t.sent < due; t.sent++ {
+			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent))
+			binary.BigEndian.PutUint64(p[atSent:], uint64(time.Now().UnixNano()))
+			if _, err := c.udp.Write(p); err != nil && !isICMP(err) {
+				failed = err
+				break
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			failed = ctx.Err()
+		}
+	}
+	_ = c.udp.SetReadDeadline(time.Now().Add(tail + 3*c.RTT))
+	down := <-done
+	if failed != nil {
+		return nil, failed
+	}
+	t.down = down.report()
+	return t, nil
+}
+
+// reported adds the peer's count to a train.
+func (c *Client) reported(ctx context.Context, t *train) error {
+	a, err := c.ask(ctx, request{Train: t.id}, greeting)
+	if err != nil {
+		return err
+	}
+	if a.Train == nil {
+		return fmt.Errorf("the peer %s did not report its probes", c.Peer)
+	}
+	t.up = *a.Train
+	return nil
+}
+
+// requests are the times of requests and their answers.
+type requests struct {
+	rate   float64   // a second, one after the other
+	timesS []float64 // from the intended start, at half of that rate
+	lateS  float64   // the most that this program itself was late
+}
+
+// request sends requests of size bytes, which have answers of the same size: for half of the time
+// one after the other, then at half of that rate.
+func (c *Client) request(ctx context.Context, run time.Duration, size int) (r requests, err error) {
+	conn, err := c.open(ctx, 'R', size)
+	if err != nil {
+		return r, err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	buffer := make([]byte, size)
+	once := func() error {
+		_ = conn.SetDeadline(time.Now().Add(2 * greeting))
+		if _, err := conn.Write(buffer); err != nil {
+			return c.lost(ctx, err)
+		}
+		if _, err := io.ReadFull(conn, buffer); err != nil {
+			return c.lost(ctx, err)
+		}
+		return nil
+	}
+	if err := once(); err != nil { // the first one includes the peer's start
+		return r, err
+	}
+	begin, n := time.Now(), 0
+	for ; n == 0 || time.Since(begin) < run/2; n++ {
+		if err := once(); err != nil {
+			return r, err
+		}
+	}
+	took := time.Since(begin)
+	r.rate = float64(n) / took.Seconds()
+	every := 2 * took / time.Duration(n)
+	begin = time.Now()
+	for i := 0; ; i++ {
+		due := time.Duration(i) * every
+		if due > run/2 {
+			return r, nil
+		}
+		now := time.Since(begin)
+		start := due // the answer before came too late: the wait counts
+		if now < due {
+			time.Sleep(due - now)
+			start = time.Since(begin) // not what the timer is late
+			r.lateS = max(r.lateS, (start - due).Seconds())
+		}
+		if err := once(); err != nil {
+			return r, err
+		}
+		r.timesS = append(r.timesS, (time.Since(begin) - start).Seconds())
+	}
+}

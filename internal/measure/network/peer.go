@@ -1,0 +1,232 @@
+package network
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+)
+
+// PeerLife is how long a peer serves, and waits for its client.
+const PeerLife = 30 * time.Minute
+
+// ErrLife is returned by a peer whose time is over.
+var ErrLife = errors.New("the time of this peer is over")
+
+// Peer serves the measurements of one client.
+type Peer struct {
+	key    string
+	tcp    *net.TCPListener
+	udp    *net.UDPConn
+	Served func(client string) // called when the client has connected; may be nil
+
+	mu        sync.Mutex
+	session   *session
+	reflector reflector
+	data      chan *net.TCPConn // connections of the client, for streams
+}
+
+// Listen binds one address, TCP and UDP. Port 0 takes a free one.
+func Listen(at netip.AddrPort, key string) (*Peer, error) {
+	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, err
+	}
+	bound := tcp.Addr().(*net.TCPAddr).AddrPort()
+	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(bound))
+	if err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	v6 := at.Addr().Is6() && !at.Addr().Is4In6()
+	if err := errors.Join(stampArrivals(udp), dontFragment(udp, v6)); err != nil {
+		tcp.Close()
+		udp.Close()
+		return nil, err
+	}
+	return &Peer{key: key, tcp: tcp, udp: udp, data: make(chan *net.TCPConn, maxStreams)}, nil
+}
+
+// Address returns the bound address.
+func (p *Peer) Address() netip.AddrPort { return p.tcp.Addr().(*net.TCPAddr).AddrPort() }
+
+// Serve serves one client until that disconnects, ctx ends, or PeerLife is over (ErrLife).
+func (p *Peer) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, PeerLife, ErrLife)
+	defer cancel()
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	stop := context.AfterFunc(ctx, func() { p.tcp.Close(); p.udp.Close() })
+	defer func() {
+		if stop() {
+			p.tcp.Close()
+			p.udp.Close()
+		}
+	}()
+	served := make(chan error, 1)
+	go func() {
+		for {
+			c, err := p.tcp.AcceptTCP()
+			if err != nil {
+				return
+			}
+			conns.Go(func() { p.accept(ctx, c, served) })
+		}
+	}()
+	select {
+	case err := <-served:
+		cancel()
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// accept handles a connection: the client's control connection, or one with its token.
+func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) {
+	keep := false
+	defer func() {
+		if !keep {
+			c.Close()
+		}
+	}()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	p.mu.Lock()
+	s := p.session
+	p.mu.Unlock()
+	if s != nil {
+		keep = p.acceptData(c, s)
+		return
+	}
+	end := ends(c)
+	name, _ := os.Hostname()
+	control := newControl(c)
+	found, err := greetAsPeer(control, p.key, name, end)
+	if err != nil {
+		return // anybody may connect; only a client with the key counts
+	}
+	p.mu.Lock()
+	if p.session != nil {
+		p.mu.Unlock()
+		return
+	}
+	p.session = &found
+	p.reflector = reflector{conn: p.udp, tag: found.tag(), mtu: end.MTU}
+	p.mu.Unlock()
+	go p.reflector.serve(func(b []byte, came time.Time) []byte {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.reflector.answer(b, came)
+	})
+	if p.Served != nil {
+		p.Served(c.RemoteAddr().String())
+	}
+	served <- p.converse(ctx, control)
+}
+
+// acceptData takes a connection with the session's token. It reports whether another goroutine
+// has it now.
+func (p *Peer) acceptData(c *net.TCPConn, s *session) bool {
+	_ = c.SetDeadline(time.Now().Add(greeting))
+	var head [21]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil || [16]byte(head[:]) != s.token() {
+		return false
+	}
+	_ = c.SetDeadline(time.Time{})
+	size := int(binary.BigEndian.Uint32(head[17:]))
+	switch {
+	case head[16] == 'S':
+		select {
+		case p.data <- c:
+			return true
+		default:
+		}
+	case head[16] == 'R' && size > 0 && size <= maxRequest:
+		echoRequests(c, size)
+	}
+	return false
+}
+
+// converse answers the messages of the client. The end of its connection is the normal end.
+func (p *Peer) converse(ctx context.Context, c *control) error {
+	var job *streamJob
+	for {
+		var q request
+		if err := c.read(&q); err != nil {
+			return ctx.Err()
+		}
+		var a answer
+		switch {
+		case q.Stream != nil:
+			if err := q.Stream.check(); err != nil {
+				a.Error = err.Error()
+				break
+			}
+			job, a.Ready = q.Stream, true
+			p.dropData() // of a run that the client gave up
+		case q.Go && job != nil:
+			conns, err := p.streams(ctx, job.Streams)
+			if err != nil {
+				a.Error = err.Error()
+				break
+			}
+			a.Stream, job = job.transfer(ctx, conns, job.Down), nil
+		case q.Train != 0:
+			p.mu.Lock()
+			r := trainReport{}
+			if p.reflector.train == q.Train {
+				r = p.reflector.way.report()
+			}
+			p.mu.Unlock()
+			a.Train = &r
+		case q.Path:
+			told := toldMTU(p.udp)
+			a.Told = &told
+		default:
+			a.Error = "unexpected message"
+		}
+		if err := c.write(a); err != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Peer) dropData() {
+	for {
+		select {
+		case c := <-p.data:
+			c.Close()
+		default:
+			return
+		}
+	}
+}
+
+// streams waits for the client's connections.
+func (p *Peer) streams(ctx context.Context, n int) (conns []*net.TCPConn, err error) {
+	late := time.NewTimer(greeting)
+	defer late.Stop()
+	for len(conns) < n {
+		select {
+		case c := <-p.data:
+			conns = append(conns, c)
+			continue
+		case <-late.C:
+			err = fmt.Errorf("%d of %d connections came within %v", len(conns), n, greeting)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		for _, c := range conns {
+			c.Close()
+		}
+		return nil, err
+	}
+	return conns, nil
+}

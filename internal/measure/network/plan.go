@@ -1,0 +1,157 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// Kind is what a cell measures.
+type Kind string
+
+// The kinds of cells.
+const (
+	Send     Kind = "send"    // throughput of TCP to the peer
+	Receive  Kind = "receive" // throughput of TCP from the peer
+	Request  Kind = "request" // requests and their answers over one TCP connection
+	Probes   Kind = "udp"     // isochronous UDP
+	LoadUp   Kind = "loaded-send"
+	LoadDown Kind = "loaded-receive"
+)
+
+// Cell is one measurement.
+type Cell struct {
+	Kind    Kind
+	Streams int // of Send, Receive and the loaded cells
+	Size    int // of a request and its answer, in bytes
+}
+
+// manyStreams is the number of parallel streams where none is given.
+const manyStreams = 8
+
+// maxRequest is the maximum size of a request in bytes.
+const maxRequest = 1 << 20
+
+// Name returns the name of the cell, such as send-8, request-64k, udp.
+func (c Cell) Name() string {
+	switch c.Kind {
+	case Send, Receive:
+		return fmt.Sprintf("%s-%d", c.Kind, c.Streams)
+	case Request:
+		if c.Size%1024 == 0 {
+			return fmt.Sprintf("request-%dk", c.Size/1024)
+		}
+		return fmt.Sprintf("request-%d", c.Size)
+	}
+	return string(c.Kind)
+}
+
+// Cells are the cells that are measured by default.
+func Cells() []Cell {
+	return []Cell{
+		{Kind: Send, Streams: 1}, {Kind: Send, Streams: manyStreams}, {Kind: Receive, Streams: 1}, {Kind: Receive, Streams: manyStreams},
+		{Kind: Request, Size: 1}, {Kind: Request, Size: 1024}, {Kind: Request, Size: 64 << 10},
+		{Kind: Probes}, {Kind: LoadUp, Streams: manyStreams}, {Kind: LoadDown, Streams: manyStreams},
+	}
+}
+
+// ParseCell parses the name of a cell.
+func ParseCell(name string) (Cell, error) {
+	switch k := Kind(name); k {
+	case Probes:
+		return Cell{Kind: k}, nil
+	case LoadUp, LoadDown:
+		return Cell{Kind: k, Streams: manyStreams}, nil
+	}
+	kind, number, _ := strings.Cut(name, "-")
+	unit := 1
+	if k, is := strings.CutSuffix(number, "k"); is && Kind(kind) == Request {
+		number, unit = k, 1024
+	}
+	n, err := strconv.Atoi(number)
+	switch k := Kind(kind); {
+	case err != nil || n < 1 || strings.HasPrefix(number, "+"):
+	case (k == Send || k == Receive) && n <= maxStreams:
+		return Cell{Kind: k, Streams: n}, nil
+	case k == Request && n <= maxRequest/unit:
+		return Cell{Kind: k, Size: n * unit}, nil
+	}
+	return Cell{}, fmt.Errorf("unknown cell %q; want send-N, receive-N (N streams, at most %d), request-BYTES, request-KIBk (at most %dk), udp, loaded-send or loaded-receive", name, maxStreams, maxRequest/1024)
+}
+
+// ParseCells parses names that are separated by commas.
+func ParseCells(list string) (cells []Cell, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		c, err := ParseCell(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range cells {
+			if o == c {
+				return nil, fmt.Errorf("cell %s is given twice", c.Name())
+			}
+		}
+		cells = append(cells, c)
+	}
+	return cells, nil
+}
+
+// Limits of a plan.
+const (
+	Rounds       = 10
+	DefaultFor   = 10 * time.Second
+	DefaultBytes = 1 << 30
+	LeastFor     = 2 * time.Second
+	MostFor      = time.Hour
+	LeastBytes   = 10 << 20
+)
+
+// Plan is what is measured.
+type Plan struct {
+	Cells []Cell
+	// For is the time of a cell, all rounds together, and Bytes the most that it transfers in
+	// streams.
+	For   time.Duration
+	Bytes int64
+	// Every is the interval of isochronous probes, and Size their payload in bytes of UDP.
+	Every time.Duration
+	Size  int
+}
+
+// Probes of a plan.
+const (
+	DefaultEvery = time.Millisecond
+	DefaultSize  = 172 // 20 ms of G.711 with its RTP header
+	LeastEvery   = 100 * time.Microsecond
+)
+
+// NewPlan returns the plan with the defaults.
+func NewPlan() Plan {
+	return Plan{Cells: Cells(), For: DefaultFor, Bytes: DefaultBytes, Every: DefaultEvery, Size: DefaultSize}
+}
+
+// run returns the time of one run of a cell on a path with this round trip. A short run over a
+// long path would measure the start of TCP.
+func (p *Plan) run(rtt time.Duration) time.Duration { return max(p.For/Rounds, 20*rtt) }
+
+// warm returns the part of a run that does not count.
+func (p *Plan) warm(rtt time.Duration) time.Duration {
+	return max(p.run(rtt)/4, min(10*rtt, p.run(rtt)/2))
+}
+
+// Takes returns the time of all cells. rtt is 0 if it is not known.
+func (p *Plan) Takes(rtt time.Duration) time.Duration {
+	return Rounds * p.run(rtt) * time.Duration(len(p.Cells))
+}
+
+// Words describes the plan before it begins.
+func (p *Plan) Words() string {
+	return fmt.Sprintf("%s, %d runs each, at most %v and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, p.For, humanBytes(p.Bytes))
+}
+
+// errNothing is returned if a run transferred too little to measure.
+var errNothing = errors.New("too little arrived to measure; use more time (--for) or more bytes (--bytes)")

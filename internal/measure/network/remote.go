@@ -1,0 +1,140 @@
+package network
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/ssh"
+)
+
+// ServeSchema names the JSON form of Served.
+const ServeSchema = "fettle/bench-network-serve/v1"
+
+// Served is what a peer prints when it is ready.
+type Served struct {
+	Schema  string `json:"schema"` // fettle/bench-network-serve/v1
+	Address string `json:"address"`
+	Key     string `json:"key"`
+}
+
+// Target names a peer: an address and its key, or a host on which ssh starts one.
+type Target struct {
+	Host string // address[:port], name[:port], or ssh:[USER@]HOST
+	Key  string // not with ssh
+}
+
+// ErrNoKey is returned if the key of a peer is missing.
+var ErrNoKey = errors.New("the key of the peer is missing; start fettle bench network --serve there, and copy the call that it prints")
+
+// remoteStart is the time limit of ssh and the peer's start.
+const remoteStart = time.Minute
+
+// Connect connects to the peer. With ssh it starts the peer first, and end stops it.
+func (t Target) Connect(ctx context.Context) (c *Client, end func(), err error) {
+	stop := func() {}
+	host, remote := ssh.ParseHost(t.Host)
+	at, key := t.Host, t.Key
+	if remote {
+		var s *ssh.Session
+		served := Served{}
+		if s, served, err = start(ctx, host); err != nil {
+			return nil, nil, fmt.Errorf("peer %s: %w", host, err)
+		}
+		stop, at, key = s.Close, served.Address, served.Key
+	}
+	if key == "" {
+		return nil, nil, ErrNoKey
+	}
+	address, err := resolve(ctx, at)
+	if err == nil {
+		c, err = Dial(ctx, address, key)
+	}
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return c, func() { c.Close(); stop() }, nil
+}
+
+// start runs a peer through ssh, and waits until it is ready.
+func start(ctx context.Context, host string) (_ *ssh.Session, served Served, err error) {
+	words, err := ssh.Command(host, "fettle", "bench", "network", "--serve", "--until-input-ends", "--output", "json")
+	if err != nil {
+		return nil, served, err
+	}
+	s, err := ssh.Start(context.WithoutCancel(ctx), words, maxMessage)
+	if err != nil {
+		return nil, served, err
+	}
+	late := time.AfterFunc(remoteStart, s.Kill)
+	stop := context.AfterFunc(ctx, s.Kill)
+	defer func() { late.Stop(); stop() }()
+	var text strings.Builder
+	for {
+		line, err := s.Line()
+		if err != nil {
+			s.Close()
+			return nil, served, err
+		}
+		text.Write(line)
+		if json.Unmarshal([]byte(text.String()), &served) == nil {
+			break
+		}
+	}
+	if served.Schema != ServeSchema {
+		s.Close()
+		return nil, served, fmt.Errorf("no answer of %s; install the same version of fettle there", ServeSchema)
+	}
+	return s, served, nil
+}
+
+// resolve returns the address of HOST[:PORT].
+func resolve(ctx context.Context, word string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(word)
+	if err != nil {
+		host, port = strings.Trim(word, "[]"), fmt.Sprint(DefaultPort)
+	}
+	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%s: the port is not a number from 1 to 65535", word)
+	}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%s: %w", word, err)
+	}
+	return netip.AddrPortFrom(found[0].Unmap(), uint16(n)), nil
+}
+
+// ServeAt returns the address to bind: the given one, or that at which an ssh client reached this
+// machine.
+func ServeAt(word string) (netip.AddrPort, error) {
+	if word == "" {
+		words := strings.Fields(os.Getenv("SSH_CONNECTION")) // client, its port, server, its port
+		if len(words) != 4 {
+			return netip.AddrPort{}, errors.New("which address? It must be one that the other machine reaches")
+		}
+		at, err := netip.ParseAddr(words[2])
+		if err != nil {
+			return netip.AddrPort{}, fmt.Errorf("SSH_CONNECTION: %w", err)
+		}
+		return netip.AddrPortFrom(at.Unmap(), 0), nil
+	}
+	if at, err := netip.ParseAddrPort(word); err == nil {
+		return at, nil
+	}
+	at, err := netip.ParseAddr(strings.Trim(word, "[]"))
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("%q is not an address of this machine: want ADDRESS or ADDRESS:PORT, such as 192.0.2.7 or [2001:db8::7]:%d", word, DefaultPort)
+	}
+	if at.IsUnspecified() {
+		return netip.AddrPort{}, fmt.Errorf("%s stands for all addresses; name the one that the other machine reaches", at)
+	}
+	return netip.AddrPortFrom(at, DefaultPort), nil
+}

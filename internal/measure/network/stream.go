@@ -1,0 +1,166 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// streamJob describes a run of parallel TCP streams in one direction.
+type streamJob struct {
+	Down    bool          `json:"down"` // from the peer to the client
+	Streams int           `json:"streams"`
+	For     time.Duration `json:"for_ns"`
+	Bytes   int64         `json:"bytes"` // limit of all streams together
+}
+
+// Limits of a job, which a peer enforces.
+const (
+	maxStreams = 128
+	maxRun     = 10 * time.Minute
+)
+
+func (j streamJob) check() error {
+	if j.Streams < 1 || j.Streams > maxStreams || j.For <= 0 || j.For > maxRun || j.Bytes <= 0 {
+		return errors.New("the peer refuses this run: too many streams, or too long")
+	}
+	return nil
+}
+
+// streamReport is what one end saw of a run.
+type streamReport struct {
+	processors
+	// Slots are the received bytes by time since the start, in parts of slot. Only of the receiver.
+	Slots []int64 `json:"slots_bytes,omitempty"`
+	// TCP are the connections at the end of the run. Only of the sender.
+	TCP []tcpState `json:"tcp,omitempty"`
+}
+
+// slot is the resolution of the receiver's count.
+const slot = 5 * time.Millisecond
+
+// block is the size of a read and write, that of iperf3.
+const block = 128 << 10
+
+// transfer sends or receives on all connections from now until the job ends, and closes them.
+func (j streamJob) transfer(ctx context.Context, conns []*net.TCPConn, send bool) *streamReport {
+	r := &streamReport{}
+	worked := watchCPU()
+	begin := time.Now()
+	stop := context.AfterFunc(ctx, func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	})
+	defer stop()
+	slots, states := make([][]int64, len(conns)), make([]*tcpState, len(conns))
+	var wait sync.WaitGroup
+	for i, c := range conns {
+		wait.Go(func() {
+			defer c.Close()
+			if send {
+				states[i] = j.send(c, begin.Add(j.For), j.Bytes/int64(len(conns)))
+			} else {
+				slots[i] = j.receive(c, begin)
+			}
+		})
+	}
+	wait.Wait()
+	r.processors = worked()
+	for _, of := range slots {
+		for i, n := range of {
+			if i == len(r.Slots) {
+				r.Slots = append(r.Slots, 0)
+			}
+			r.Slots[i] += n
+		}
+	}
+	for _, s := range states {
+		if s != nil {
+			r.TCP = append(r.TCP, *s)
+		}
+	}
+	return r
+}
+
+// send writes until the end or until the bytes are sent and received. What is still in a buffer
+// at the end is dropped: a slow path would take long to deliver it.
+func (j streamJob) send(c *net.TCPConn, end time.Time, left int64) *tcpState {
+	_ = c.SetDeadline(end)
+	buffer := make([]byte, block)
+	for left > 0 {
+		n, err := c.Write(buffer[:min(left, block)])
+		if left -= int64(n); err != nil {
+			break
+		}
+	}
+	if left <= 0 && c.CloseWrite() == nil {
+		_, _ = c.Read(buffer[:1]) // until the receiver closes
+	}
+	s, err := tcpInfo(c)
+	_ = c.SetLinger(0)
+	if err != nil {
+		return nil
+	}
+	return &s
+}
+
+// receive counts the bytes until the connection ends, or a little after the run.
+func (j streamJob) receive(c *net.TCPConn, begin time.Time) []int64 {
+	_ = c.SetDeadline(begin.Add(j.For + 2*time.Second))
+	slots := make([]int64, 0, j.For/slot+1)
+	buffer := make([]byte, block)
+	for {
+		n, err := c.Read(buffer)
+		at := int(time.Since(begin) / slot)
+		if n > 0 && at <= int((j.For+2*time.Second)/slot) {
+			for len(slots) <= at {
+				slots = append(slots, 0)
+			}
+			slots[at] += int64(n)
+		}
+		if err != nil {
+			return slots
+		}
+	}
+}
+
+// goodput returns the rate of the received bytes in bytes a second, without the warm-up: the
+// time warm, or the first quarter of the bytes if the run ended earlier by its bytes. It returns
+// 0 if too little was received.
+func (r *streamReport) goodput(run, warm time.Duration) float64 {
+	slots := r.Slots[:min(len(r.Slots), int(run/slot))]
+	for len(slots) > 0 && slots[len(slots)-1] == 0 {
+		slots = slots[:len(slots)-1]
+	}
+	if len(slots) < 3 {
+		return 0
+	}
+	slots = slots[:len(slots)-1] // the last one is not full
+	var all, before int64
+	for _, n := range slots {
+		all += n
+	}
+	first := 0
+	for first < len(slots)-1 && first < int(warm/slot) && before < all/4 {
+		before += slots[first]
+		first++
+	}
+	return float64(all-before) / (float64(len(slots)-first) * slot.Seconds())
+}
+
+// echoRequests answers each request of size bytes with as many, until the connection ends.
+func echoRequests(c net.Conn, size int) {
+	buffer := make([]byte, size)
+	for {
+		if _, err := io.ReadFull(c, buffer); err != nil {
+			return
+		}
+		if _, err := c.Write(buffer); err != nil {
+			return
+		}
+	}
+}
