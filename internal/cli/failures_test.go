@@ -17,7 +17,7 @@ const noFile = "(takes no file"
 // separated by "|", or in parentheses the reason for having none. The test adds calls with a missing
 // --root.
 var missingFiles = map[string]string{
-	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench postgres": "(asks the server first",
+	"bench disk": "X", "bench etcd": noFile, "bench memory": noFile, "bench network": noFile, "bench postgres": "(asks the server first",
 	"check": "--baseline X", "confirm": noFile, "daemon": noFile, "diff": "--compliance X", "eject": noFile, "import compliance": "X", "facts": "--archive X/new", "facts compare": "X",
 	"fix": noFile, "history": noFile, "import rhel6": "X", "irq advise": noFile, "irq show": noFile, "list": noFile,
 	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",

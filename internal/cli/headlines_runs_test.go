@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/requests/load"
@@ -38,6 +39,8 @@ var measuredRuns = []measuredRun{
 		Steps: []postgres.Step{{Clients: 1, TPS: 800, P99S: 0.009}, {Clients: 2, TPS: 1187.6, Spread: 0.042, P50S: 0.0016, P99S: 0.0136}}}},
 	{"bench-etcd", "too slow: fsync in the window: p99 between 16 and 32 ms, not below 10 ms (limits: etcd's manual)", &etcd.Result{Word: etcd.Fail, Text: "too slow: fsync in the window: p99 between 16 and 32 ms, not below 10 ms", Member: "http://127.0.0.1:2379", LeaderChanges: 3,
 		Writes: &etcd.Writes{N: 2000, P50S: 0.0021, RateS: 412.4}, Judged: []etcd.Judgement{{What: "fsync", When: "since-start", N: 9000}, {What: "fsync", When: "window", N: 2000, P99: stats.HistogramBucket{Low: 0.016, High: 0.032}, LimitS: 0.01}}}},
+	{network.RecordKind, "send 941 Mbit/s (limit: link)", &network.Result{Peer: "192.0.2.7:5219", Path: &network.Path{Up: network.Way{MTU: 1500, How: network.ByInterface, Interface: 1500}, Down: network.Way{MTU: 1500, How: network.ByInterface, Interface: 1500}},
+		Cells: []network.Summary{{Cell: "send-1", Runs: 10, Figures: []network.Figure{{Name: "goodput_bit_s", Value: 941e6}}, Limit: &network.Limit{Word: network.LimitLink, Text: "the link of eth0 has 1,000 Mbit/s"}}, {Cell: "udp", Runs: 10, Figures: []network.Figure{{Name: "p50_s", Value: 0.00021}}}}}},
 	{load.Kind, "✗ 1 of 2 thresholds met; not met: p99 < 50ms (1.04 s)", &load.Result{Word: load.Limited, Text: "the generator was the limit, not the server: 20.4 answers a second, p50 18.5 ms, p99 1.04 s, 0.42 % errors", Model: "open",
 		Gates:  []load.Gate{{Result: engine.Result{Gate: "p99 < 50ms", Text: "1.04 s"}}, {Result: engine.Result{Gate: "errors < 1%", Met: true, Text: "0.42 %"}}},
 		Stages: []load.Stage{{Rate: "20/s"}}, Whole: load.Figures{AnswerRate: 20.4, Errors: 1, ErrorShare: 0.0042, Latency: engine.Times{N: 240, P50S: 0.0185, P99S: 1.04}},

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/measure/disk"
 	"fettle.dev/fettle/internal/measure/etcd"
 	"fettle.dev/fettle/internal/measure/memory"
+	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
@@ -178,10 +179,11 @@ func TestRunsShowBench(t *testing.T) {
 		body any
 		says string
 	}{
-		disk.Kind:        {disk.Evidence{Places: []disk.Measured{{Place: disk.Place{Directory: "/srv"}, Results: []disk.Result{{Cell: disk.Cell{Name: "depth-8", Unit: "1/s"}, Value: 31}}}}}, "depth-8"},
-		"bench-memory":   {memory.Result{Rounds: 13, Cells: []memory.Summary{{Cell: "thp", Random: 123}}}, "123 ns"},
-		"bench-postgres": {postgres.Result{Server: "15/main", Text: "1188 transactions a second", Steps: []postgres.Step{{Clients: 8, TPS: 1188}}}, "15/main, version"},
-		"bench-etcd":     {etcd.Result{Member: "infra1", Text: "fast enough"}, "infra1, version"},
+		disk.Kind:          {disk.Evidence{Places: []disk.Measured{{Place: disk.Place{Directory: "/srv"}, Results: []disk.Result{{Cell: disk.Cell{Name: "depth-8", Unit: "1/s"}, Value: 31}}}}}, "depth-8"},
+		"bench-memory":     {memory.Result{Rounds: 13, Cells: []memory.Summary{{Cell: "thp", Random: 123}}}, "123 ns"},
+		"bench-postgres":   {postgres.Result{Server: "15/main", Text: "1188 transactions a second", Steps: []postgres.Step{{Clients: 8, TPS: 1188}}}, "15/main, version"},
+		network.RecordKind: {network.Result{Peer: "192.0.2.7:5219", Text: "send 1 Mbit/s"}, "192.0.2.7:5219"},
+		"bench-etcd":       {etcd.Result{Member: "infra1", Text: "fast enough"}, "infra1, version"},
 	} {
 		body, err := json.Marshal(x.body)
 		if err != nil {

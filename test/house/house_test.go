@@ -61,13 +61,13 @@ var districts = []district{
 	{path: "internal/product", layer: 2, budget: budget{16, 22920, 189}},
 	{path: "internal/requests", layer: 3, budget: budget{8, 17910, 301}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20520, 239}},
-	{path: "internal/measure", layer: 3, budget: budget{10, 16900, 350}},
+	{path: "internal/measure", layer: 3, budget: budget{11, 19700, 415}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
 	{path: "internal/update", layer: 4, budget: budget{1, 600, 13}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2430, 49}},
 	{path: "kube", layer: 4, budget: budget{23, 43060, 905}},
-	{path: "internal/cli", layer: 5, budget: budget{1, 11660, 29}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 11860, 29}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6860, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -334,7 +334,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 95, "kube/cmd/kubectl-fettle": 93}
+var linked = map[string]int{"cmd/fettle": 96, "kube/cmd/kubectl-fettle": 93}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -97,14 +97,6 @@ func (r *Result) limit(s *Summary, c Cell, scales float64) *Limit {
 			return &Limit{LimitInterrupts, fmt.Sprintf("one processor was %s of the time in interrupts", text.Percent(share)), end[0], do}
 		}
 	}
-	for _, end := range []struct {
-		name, busy, own string
-		cpus            int
-	}{{"here", busyHere, cpuShareHere, r.Local.CPUs}, {"peer", busyPeer, cpuSharePeer, r.Remote.CPUs}} {
-		if share := v(end.busy); share > threadFull && end.cpus > 0 {
-			return &Limit{LimitCPU, fmt.Sprintf("all processors were busy %s of the time, %s by this measurement's program", text.Percent(share), text.Percent(v(end.own)/float64(end.cpus))), end.name, ""}
-		}
-	}
 	if speed := linkSpeed(r.Local.Interface); speed > 0 && bits > 0.85*speed {
 		return &Limit{LimitLink, fmt.Sprintf("the link of %s has %s Mbit/s", r.Local.Interface, unit.Digits(speed/1e6)), "here", ""}
 	}
@@ -117,6 +109,14 @@ func (r *Result) limit(s *Summary, c Cell, scales float64) *Limit {
 		return &Limit{LimitShaper, fmt.Sprintf("a queue builds up in front of %s Mbit/s: the round trip grows from %s to %s", unit.Digits(wire(bits, v(mssBytes))/1e6), unit.FormatSeconds(v(idleRTT)), unit.FormatSeconds(v(loadedRTT))), "", ""}
 	case lossy && !(scales > scaling):
 		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", text.Percent(v(retransmits)), unit.Digits(wire(bits, v(mssBytes))/1e6)), "", ""}
+	}
+	for _, end := range []struct {
+		name, busy, own string
+		cpus            int
+	}{{"here", busyHere, cpuShareHere, r.Local.CPUs}, {"peer", busyPeer, cpuSharePeer, r.Remote.CPUs}} {
+		if share := v(end.busy); share > threadFull && end.cpus > 0 {
+			return &Limit{LimitCPU, fmt.Sprintf("all processors were busy %s of the time, %s by this measurement's program", text.Percent(share), text.Percent(v(end.own)/float64(end.cpus))), end.name, ""}
+		}
 	}
 	return &Limit{Word: LimitUnknown, Text: "no limit of CPU, window, buffer, link, shaper or loss was seen"}
 }

@@ -110,7 +110,7 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 	control := newControl(c)
 	found, err := greetAsPeer(control, p.key, name, end)
 	if err != nil {
-		return // anybody may connect; only a client with the key counts
+		return // only a client with the key counts
 	}
 	p.mu.Lock()
 	if p.session != nil {

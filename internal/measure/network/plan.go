@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Kind is what a cell measures.
@@ -68,17 +69,17 @@ func ParseCell(name string) (Cell, error) {
 		return Cell{Kind: k, Streams: manyStreams}, nil
 	}
 	kind, number, _ := strings.Cut(name, "-")
-	unit := 1
+	factor := 1
 	if k, is := strings.CutSuffix(number, "k"); is && Kind(kind) == Request {
-		number, unit = k, 1024
+		number, factor = k, 1024
 	}
 	n, err := strconv.Atoi(number)
 	switch k := Kind(kind); {
 	case err != nil || n < 1 || strings.HasPrefix(number, "+"):
 	case (k == Send || k == Receive) && n <= maxStreams:
 		return Cell{Kind: k, Streams: n}, nil
-	case k == Request && n <= maxRequest/unit:
-		return Cell{Kind: k, Size: n * unit}, nil
+	case k == Request && n <= maxRequest/factor:
+		return Cell{Kind: k, Size: n * factor}, nil
 	}
 	return Cell{}, fmt.Errorf("unknown cell %q; want send-N, receive-N (N streams, at most %d), request-BYTES, request-KIBk (at most %dk), udp, loaded-send or loaded-receive", name, maxStreams, maxRequest/1024)
 }
@@ -150,7 +151,7 @@ func (p *Plan) Takes(rtt time.Duration) time.Duration {
 
 // Words describes the plan before it begins.
 func (p *Plan) Words() string {
-	return fmt.Sprintf("%s, %d runs each, at most %v and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, p.For, humanBytes(p.Bytes))
+	return fmt.Sprintf("%s, %d runs each, at most %s and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, unit.FormatSeconds(p.For.Seconds()), humanBytes(p.Bytes))
 }
 
 // errNothing is returned if a run transferred too little to measure.

@@ -216,7 +216,8 @@ func (r *Result) udp(s *ui.Screen) {
 
 // Print prints the plan, for --dry-run.
 func (p *Plan) Print(s *ui.Screen) {
-	ui.PrintLine(s, "%s, about %s; --dry-run: nothing is measured", p.Words(), ui.Roughly(p.Takes(0).Seconds()))
+	ui.PrintLine(s, "%s", p.Words())
+	ui.PrintLine(s, "about %s; --dry-run: nothing is measured", ui.Roughly(p.Takes(0).Seconds()))
 	fmt.Fprintln(s.Out)
 	g := ui.Grid{Columns: ui.Columns("cell", "what it measures")}
 	for _, c := range p.Cells {
@@ -234,7 +235,7 @@ func (p *Plan) describe(c Cell) string {
 	case Request:
 		return fmt.Sprintf("requests and answers of %s over one TCP connection", humanBytes(int64(c.Size)))
 	case Probes:
-		return fmt.Sprintf("UDP of %d bytes every %v: round trip, jitter, loss, order", p.Size, p.Every)
+		return fmt.Sprintf("UDP of %d bytes every %s: round trip, jitter, loss, order", p.Size, unit.FormatSeconds(p.Every.Seconds()))
 	}
 	return fmt.Sprintf("round trip that %s add", text.Count(c.Streams, "TCP stream"))
 }
