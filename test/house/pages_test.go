@@ -25,7 +25,7 @@ var notRun = map[string]string{
 	"bench-disk.md: $ sudo fettle bench disk --role":  "measured; TestBenchDisk runs it",
 	"bench-etcd.md: $ sudo fettle bench etcd --for":   "measured; TestBenchEtcd runs it with a real member",
 	"bench-memory.md: $ sudo fettle bench memory":     "measured; TestBenchMemory runs it",
-	"bench-network.md: $ fettle bench network 10.9":  "measured; TestShaper measures such a path",
+	"bench-network.md: $ fettle bench network 10.9":   "measured; TestShaper measures such a path",
 	"bench-postgres.md: $ sudo fettle bench postgres": "measured; TestBenchPostgres runs it with a real server",
 	"check-servers.md: $ fettle check puppet --probe": "needs a Puppet Server; test/proofs runs it with a real one",
 	"check.md: $ fettle check linux --output json":    "two audits four days apart",

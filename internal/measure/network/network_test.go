@@ -244,7 +244,7 @@ func TestPeerLost(t *testing.T) {
 	}
 }
 
-// TestWay counts a direction as RFC 4737 and RFC 3550 do.
+// TestWay counts a direction as RFC 4737 does, with the mean of the differences that RFC 3550 smooths.
 func TestWay(t *testing.T) {
 	for name, x := range map[string]struct {
 		seqs    []uint32
@@ -255,7 +255,7 @@ func TestWay(t *testing.T) {
 		"late":      {[]uint32{0, 2, 3, 1, 4}, []float64{5, 5, 5, 5, 5}, trainReport{Received: 5, Reordered: 1}},
 		"twice":     {[]uint32{0, 1, 1, 2}, []float64{5, 5, 5, 5}, trainReport{Received: 3, Doubled: 1}},
 		"lost":      {[]uint32{0, 3}, []float64{5, 5}, trainReport{Received: 2}},
-		"jitter":    {[]uint32{0, 1, 2}, []float64{5, 21, 5}, trainReport{Received: 3, JitterS: 1 + 15.0/16}},
+		"jitter":    {[]uint32{0, 1, 2}, []float64{5, 21, 5}, trainReport{Received: 3, JitterS: 16}},
 		"of clocks": {[]uint32{0, 1, 2}, []float64{-1e6, -1e6, -1e6}, trainReport{Received: 3}},
 	} {
 		var w way

@@ -116,7 +116,7 @@ type way struct {
 	reordered int64  // came after a later one (RFC 4737)
 	doubled   int64  // came a second time
 	seen      map[uint32]bool
-	jitter    float64 // RFC 3550, 6.4.1, in seconds
+	jitter    float64 // sum of the differences of transit times between neighbors, in seconds
 	transit   float64 // of the last one
 }
 
@@ -131,7 +131,7 @@ func (w *way) take(seq uint32, transit float64) {
 	}
 	w.seen[seq] = true
 	if w.received > 0 {
-		w.jitter += (math.Abs(transit-w.transit) - w.jitter) / 16
+		w.jitter += math.Abs(transit - w.transit)
 	}
 	w.transit = transit
 	w.received++
@@ -142,7 +142,8 @@ func (w *way) take(seq uint32, transit float64) {
 	}
 }
 
-// trainReport is the peer's count of a train.
+// trainReport is the peer's count of a train. JitterS is the mean difference of the transit times of
+// neighbors. RFC 3550 (6.4.1) smooths the same difference over the last 16 or so, which is noisier.
 type trainReport struct {
 	Received  int64   `json:"received"`
 	Reordered int64   `json:"reordered"`
@@ -151,7 +152,7 @@ type trainReport struct {
 }
 
 func (w *way) report() trainReport {
-	return trainReport{Received: w.received, Reordered: w.reordered, Doubled: w.doubled, JitterS: w.jitter}
+	return trainReport{Received: w.received, Reordered: w.reordered, Doubled: w.doubled, JitterS: w.jitter / float64(max(1, w.received-1))}
 }
 
 // reflector answers the probes of one session.
