@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -113,6 +114,9 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	}
 	defer end()
 	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
+	if o.key != "" {
+		a.command = strings.ReplaceAll(a.command, o.key, host.Redacted)
+	}
 	k := a.keeper(m, network.RecordKind)
 	step, stop := a.screen.Steps(p.Takes(client.RTT))
 	b := network.Bench{Client: client, Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fettle.dev/fettle/internal/measure/network"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -17,7 +18,7 @@ func TestProveBench(t *testing.T) {
 	}
 	t.Parallel()
 	fio := testkitroot.ServerProgram(t, "fio")
-	dir := t.TempDir()
+	dir, peer := t.TempDir(), servePeer(t)
 	for name, x := range map[string]struct {
 		args []string
 		code int
@@ -25,7 +26,10 @@ func TestProveBench(t *testing.T) {
 	}{
 		"memory":            {[]string{"--bench", "memory:4k-touch", "--budget", "1s"}, 0, []string{"work              fettle bench memory 4k-touch", "metric            4k-touch", "ended by budget"}},
 		"disk":              {[]string{"--bench", "disk:randread@" + dir, "--fio", fio, "--budget", "1s"}, 0, []string{"fettle bench disk randread@" + dir, "ended by budget"}},
-		"no such bench":     {[]string{"--bench", "network:tcp"}, 2, []string{"want disk:CELL"}},
+		"network":           {[]string{"--bench", "network:request-1@" + peer.Address, "--budget", "1s"}, 0, []string{"work              fettle bench network request-1@" + peer.Address, "metric            request-1", "ended by budget"}},
+		"no such bench":     {[]string{"--bench", "net:tcp"}, 2, []string{"want disk:CELL"}},
+		"no peer":           {[]string{"--bench", "network:udp"}, 2, []string{"no peer"}},
+		"no network cell":   {[]string{"--bench", "network:tcp@ssh:one"}, 2, []string{`unknown cell "tcp"`}},
 		"no such cell":      {[]string{"--bench", "memory:5k-touch"}, 2, []string{`unknown memory cell "5k-touch"`}},
 		"no such fio":       {[]string{"--bench", "disk:etcd@" + dir, "--fio", "/nonexistent"}, 2, []string{"--fio: "}},
 		"no such place":     {[]string{"--bench", "disk:etcd@/nonexistent", "--fio", fio}, 2, []string{"/nonexistent"}},
@@ -37,7 +41,9 @@ func TestProveBench(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// On this machine, where there is memory and a disk; of it nothing is changed.
 			args := []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "prove", "--change-cmd", "true", "--undo-cmd", "true", "--force"}
-			out, err := fettleCommand(t, append(args, x.args...)...).CombinedOutput()
+			cmd := fettleCommand(t, append(args, x.args...)...)
+			cmd.Env = append(os.Environ(), network.KeyVariable+"="+peer.Key)
+			out, err := cmd.CombinedOutput()
 			code := 0
 			if err != nil {
 				code = err.(*exec.ExitError).ExitCode()

@@ -24,7 +24,7 @@ func TestNetemInGuest(t *testing.T) {
 	if runs == "" {
 		runs = "100"
 	}
-	out, code := m.RunFor(4*time.Hour, "cd /root; "+netemRuns+"="+runs+" ./network.test -test.run '^TestNetem$' -test.v -test.timeout 4h 2>&1")
+	out, code := m.RunFor(4*time.Hour, "cd /root; "+netemRuns+"="+runs+" unshare --net ./network.test -test.run '^TestNetem$' -test.v -test.timeout 4h 2>&1")
 	t.Log(out)
 	if code != 0 {
 		t.Errorf("exit code %d", code)

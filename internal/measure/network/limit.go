@@ -53,12 +53,17 @@ func (r *Result) limits(cells []Cell) {
 		if c.Kind != Send && c.Kind != Receive || i >= len(r.Cells) || r.Cells[i].Cell != c.Name() {
 			continue
 		}
-		// The same direction with another number of streams.
+		// The same direction with the fewest and the most streams.
+		few, many := c.Streams, c.Streams
 		scales := math.NaN()
 		for k, o := range cells {
-			if o.Kind == c.Kind && o.Streams > c.Streams && c.Streams == 1 && k < len(r.Cells) {
-				scales = r.Cells[k].value(goodput) / r.Cells[i].value(goodput)
+			if o.Kind != c.Kind || k >= len(r.Cells) {
+				continue
 			}
+			few, many = min(few, o.Streams), max(many, o.Streams)
+		}
+		if few < many {
+			scales = r.of(Cell{Kind: c.Kind, Streams: many}).value(goodput) / r.of(Cell{Kind: c.Kind, Streams: few}).value(goodput)
 		}
 		r.Cells[i].Limit = r.limit(&r.Cells[i], c, scales)
 	}
@@ -102,13 +107,8 @@ func (r *Result) limit(s *Summary, c Cell, scales float64) *Limit {
 	}
 	queue := v(loadedRTT) > queueFactor*v(idleRTT) && v(loadedRTT)-v(idleRTT) > queueLeastS
 	lossy := v(retransmits) > lossShare
-	switch {
-	case lossy && scales > scaling:
-		return &Limit{LimitLoss, fmt.Sprintf("%s of the segments were sent again, and more streams have %.1f times the throughput", text.Percent(v(retransmits)), scales), "", "look for errors of the interfaces and for overloaded links on the path"}
-	case queue:
+	if queue && !(lossy && scales > scaling) {
 		return &Limit{LimitShaper, fmt.Sprintf("a queue builds up in front of %s Mbit/s: the round trip grows from %s to %s", unit.Digits(wire(bits, v(mssBytes))/1e6), unit.FormatSeconds(v(idleRTT)), unit.FormatSeconds(v(loadedRTT))), "", ""}
-	case lossy && !(scales > scaling):
-		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", text.Percent(v(retransmits)), unit.Digits(wire(bits, v(mssBytes))/1e6)), "", ""}
 	}
 	for _, end := range []struct {
 		name, busy, own string
@@ -118,7 +118,26 @@ func (r *Result) limit(s *Summary, c Cell, scales float64) *Limit {
 			return &Limit{LimitCPU, fmt.Sprintf("all processors were busy %s of the time, %s by this measurement's program", text.Percent(share), text.Percent(v(end.own)/float64(end.cpus))), end.name, ""}
 		}
 	}
+	switch {
+	case lossy && scales > scaling:
+		return &Limit{LimitLoss, fmt.Sprintf("%s of the segments were sent again, and more streams have %.1f times the throughput", text.Percent(v(retransmits)), scales), "", "look for errors of the interfaces and for overloaded links on the path"}
+	case lossy && scales <= scaling:
+		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", text.Percent(v(retransmits)), unit.Digits(wire(bits, v(mssBytes))/1e6)), "", ""}
+	}
+	if lossy {
+		return &Limit{Word: LimitUnknown, Text: fmt.Sprintf("%s of the segments were sent again; one and several streams together (--cells %s-1,%[2]s-8) tell loss from a policer", text.Percent(v(retransmits)), c.Kind)}
+	}
 	return &Limit{Word: LimitUnknown, Text: "no limit of CPU, window, buffer, link, shaper or loss was seen"}
+}
+
+// of returns the summary of a cell, which is empty if it was not measured.
+func (r *Result) of(c Cell) *Summary {
+	for i := range r.Cells {
+		if r.Cells[i].Cell == c.Name() {
+			return &r.Cells[i]
+		}
+	}
+	return &Summary{}
 }
 
 // wire returns the rate of Ethernet frames, without preamble and checksum, of a goodput: what tc

@@ -19,6 +19,9 @@ const PeerLife = 30 * time.Minute
 // ErrLife is returned by a peer whose time is over.
 var ErrLife = errors.New("the time of this peer is over")
 
+// errServed is returned for a second client.
+var errServed = errors.New("this peer already has a client")
+
 // Peer serves the measurements of one client.
 type Peer struct {
 	key    string
@@ -108,18 +111,24 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 	end := ends(c)
 	name, _ := os.Hostname()
 	control := newControl(c)
-	found, err := greetAsPeer(control, p.key, name, end)
-	if err != nil {
-		return // only a client with the key counts
+	admitted := false
+	err := greetAsPeer(control, p.key, name, end, func(s session) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.session != nil {
+			return errServed
+		}
+		admitted, p.session = true, &s
+		p.reflector = reflector{conn: p.udp, tag: s.tag(), mtu: end.MTU}
+		return nil
+	})
+	if !admitted {
+		return // only the first client with the key counts
 	}
-	p.mu.Lock()
-	if p.session != nil {
-		p.mu.Unlock()
+	if err != nil {
+		served <- err
 		return
 	}
-	p.session = &found
-	p.reflector = reflector{conn: p.udp, tag: found.tag(), mtu: end.MTU}
-	p.mu.Unlock()
 	go p.reflector.serve(func(b []byte, came time.Time) []byte {
 		p.mu.Lock()
 		defer p.mu.Unlock()

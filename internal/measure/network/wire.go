@@ -137,26 +137,30 @@ func (s session) proof(side string) string {
 func (s session) token() (t [16]byte) { return [16]byte(s.derive("connection")) }
 func (s session) tag() (t [8]byte)    { return [8]byte(s.derive("datagram")) }
 
-// greetAsPeer exchanges the first messages with a client. It returns ErrKey for another key.
-func greetAsPeer(c *control, key, name string, end End) (session, error) {
+// greetAsPeer exchanges the first messages with a client. It returns ErrKey for another key. admit
+// is called before the last message, after which the client opens further connections.
+func greetAsPeer(c *control, key, name string, end End, admit func(session) error) error {
 	_ = c.conn.SetDeadline(time.Now().Add(greeting))
 	defer c.conn.SetDeadline(time.Time{})
 	s := session{key: key, peer: randomHex()}
 	if err := c.write(hello{Protocol: Protocol, Nonce: s.peer}); err != nil {
-		return s, err
+		return err
 	}
 	var h hello
 	if err := c.read(&h); err != nil {
-		return s, err
+		return err
 	}
 	if h.Protocol != Protocol {
-		return s, fmt.Errorf("the client has protocol %.100q, this peer %s; use the same version of fettle", h.Protocol, Protocol)
+		return fmt.Errorf("the client has protocol %.100q, this peer %s; use the same version of fettle", h.Protocol, Protocol)
 	}
 	s.client = h.Nonce
 	if len(h.Nonce) != 32 || !hmac.Equal([]byte(h.Proof), []byte(s.proof("client"))) {
-		return s, ErrKey
+		return ErrKey
 	}
-	return s, c.write(hello{Protocol: Protocol, Nonce: s.peer, Proof: s.proof("peer"), Name: name, End: end})
+	if err := admit(s); err != nil {
+		return err
+	}
+	return c.write(hello{Protocol: Protocol, Nonce: s.peer, Proof: s.proof("peer"), Name: name, End: end})
 }
 
 // greetAsClient exchanges the first messages with a peer.
