@@ -105,7 +105,7 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	if err := mayMeasure(m); err != nil {
 		return err
 	}
-	client, end, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable))}.Connect(ctx)
+	client, end, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable))}.Connect(ctx, m.Host)
 	switch {
 	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrKey):
 		return ui.Exit(ui.Usage, err)
@@ -139,7 +139,7 @@ func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word stri
 		return ui.Hinted(ui.Usage, err, "this machine has "+strings.Join(addresses(), ", "))
 	}
 	key := network.NewKey()
-	peer, err := network.Listen(at, key)
+	peer, err := network.Listen(host.Live(), at, key)
 	if err != nil {
 		return err
 	}

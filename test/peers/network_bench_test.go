@@ -123,13 +123,14 @@ func (n *networkBench) iperf() (cost float64) {
 // irtt returns the median round trip in seconds.
 func (n *networkBench) irtt() (rtt float64) {
 	n.during([]string{"irtt", "server", "-b", "10.9.3.2", "-i", "1ms"}, func(said func() string) {
-		said()
+		testkitroot.Eventually(10*time.Second, func() bool { return strings.Contains(said(), "ListenerStart") })
+		time.Sleep(100 * time.Millisecond) // it says so before it listens
 		var r struct {
 			Stats struct {
 				RTT struct{ Median float64 } `json:"rtt"`
 			}
 		}
-		if err := json.Unmarshal([]byte(n.do("ip netns exec fettle-bench-a irtt client -Q -o - -i 1ms -d 5s -l 172 10.9.3.2")), &r); err != nil {
+		if err := json.Unmarshal([]byte(n.do("ip netns exec fettle-bench-a timeout 60 irtt client -Q -o - -i 1ms -d 5s -l 172 10.9.3.2")), &r); err != nil {
 			n.t.Fatal(err)
 		}
 		rtt = r.Stats.RTT.Median / 1e9

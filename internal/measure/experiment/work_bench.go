@@ -50,7 +50,7 @@ func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchW
 	case "etcd":
 		return newEtcdWork(ctx, p.Host, name)
 	case "network":
-		return newNetworkWork(name)
+		return newNetworkWork(p.Host, name)
 	}
 	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER] or network:CELL@PEER; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }

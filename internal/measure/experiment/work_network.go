@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
@@ -14,6 +15,7 @@ import (
 
 // networkWork makes runs of a cell of bench network.
 type networkWork struct {
+	host   *host.Host
 	cell   network.Cell
 	target network.Target
 	bench  *network.Bench
@@ -26,7 +28,7 @@ type networkWork struct {
 const renewPeer = network.PeerLife - 10*time.Minute
 
 // newNetworkWork returns the work for a name: CELL@PEER.
-func newNetworkWork(name string) (*networkWork, error) {
+func newNetworkWork(h *host.Host, name string) (*networkWork, error) {
 	cell, peer, is := strings.Cut(name, "@")
 	if !is || peer == "" {
 		return nil, ui.Exit(ui.Usage, errors.New("bench network: no peer; want network:CELL@ssh:HOST, or network:CELL@HOST with the key of the peer in "+network.KeyVariable))
@@ -35,7 +37,7 @@ func newNetworkWork(name string) (*networkWork, error) {
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	return &networkWork{cell: c, target: network.Target{Host: peer, Key: os.Getenv(network.KeyVariable)}}, nil
+	return &networkWork{host: h, cell: c, target: network.Target{Host: peer, Key: os.Getenv(network.KeyVariable)}}, nil
 }
 
 func (w *networkWork) Metric() prove.Metric {
@@ -58,7 +60,7 @@ func (w *networkWork) once(ctx context.Context) (float64, error) {
 		_ = w.Close()
 	}
 	if w.bench == nil {
-		client, end, err := w.target.Connect(ctx)
+		client, end, err := w.target.Connect(ctx, w.host)
 		if err != nil {
 			return 0, err
 		}

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -178,11 +179,16 @@ func (b *Bench) once(ctx context.Context, cell Cell, round int) (sample, error) 
 	case LoadUp, LoadDown:
 		return b.loaded(ctx, cell, round%2 == 1)
 	}
-	s, err := b.Client.stream(ctx, b.job(cell, run), nil)
-	if err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		s, err := b.Client.stream(ctx, b.job(cell, run), nil)
+		if err != nil {
+			return nil, err
+		}
+		v, err := s.sample(run, p.warm(rtt))
+		if !errors.Is(err, errNothing) || try == tries {
+			return v, err
+		}
 	}
-	return s.sample(run, p.warm(rtt))
 }
 
 func (b *Bench) job(cell Cell, run time.Duration) streamJob {
@@ -372,7 +378,7 @@ func (b *Bench) sum(r *Result, samples map[Cell][]sample, ended error) (*Result,
 		r.Series = append(r.Series, s)
 		r.Cells = append(r.Cells, sum)
 	}
-	r.limits(b.Plan.Cells)
+	r.limits(b.Client.host, b.Plan.Cells)
 	r.Text = r.Cut.Text(r.text())
 	return r, ended
 }

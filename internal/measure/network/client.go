@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // Client is the connection to a peer.
@@ -18,6 +20,7 @@ type Client struct {
 	Remote  End
 	Name    string        // host name of the peer
 	RTT     time.Duration // of the connection's beginning
+	host    *host.Host
 	session session
 	control *control
 	udp     *net.UDPConn
@@ -25,22 +28,22 @@ type Client struct {
 }
 
 // Dial connects to a peer.
-func Dial(ctx context.Context, peer netip.AddrPort, key string) (*Client, error) {
+func Dial(ctx context.Context, h *host.Host, peer netip.AddrPort, key string) (*Client, error) {
 	d := net.Dialer{Timeout: greeting}
 	conn, err := d.DialContext(ctx, "tcp", peer.String())
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{Peer: peer, control: newControl(conn)}
+	c := &Client{Peer: peer, host: h, control: newControl(conn)}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	var h hello
-	if c.session, h, err = greetAsClient(c.control, key); err != nil {
+	var greeted hello
+	if c.session, greeted, err = greetAsClient(c.control, key); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	tcp := conn.(*net.TCPConn)
-	c.Local, c.Remote, c.Name = ends(tcp), h.End, h.Name
+	c.Local, c.Remote, c.Name = ends(h, tcp), greeted.End, greeted.Name
 	if s, err := tcpInfo(tcp); err == nil {
 		c.RTT = time.Duration(s.MinRTTS * float64(time.Second))
 	}
@@ -137,7 +140,7 @@ func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r str
 	if started != nil {
 		started()
 	}
-	r.here = j.transfer(ctx, conns, !j.Down)
+	r.here = j.transfer(ctx, c.host, conns, !j.Down)
 	theirs := <-peer
 	if theirs.err != nil {
 		return r, theirs.err

@@ -3,11 +3,11 @@ package network
 import (
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -48,7 +48,8 @@ const (
 )
 
 // limits sets the limit of each cell with streams.
-func (r *Result) limits(cells []Cell) {
+func (r *Result) limits(h *host.Host, cells []Cell) {
+	speed := linkSpeed(h, r.Local.Interface)
 	for i, c := range cells {
 		if c.Kind != Send && c.Kind != Receive || i >= len(r.Cells) || r.Cells[i].Cell != c.Name() {
 			continue
@@ -65,13 +66,13 @@ func (r *Result) limits(cells []Cell) {
 		if few < many {
 			scales = r.of(Cell{Kind: c.Kind, Streams: many}).value(goodput) / r.of(Cell{Kind: c.Kind, Streams: few}).value(goodput)
 		}
-		r.Cells[i].Limit = r.limit(&r.Cells[i], c, scales)
+		r.Cells[i].Limit = r.limit(&r.Cells[i], c, scales, speed)
 	}
 }
 
-// limit finds what bounds the throughput of a cell. scales is how much more more streams have, or
-// NaN.
-func (r *Result) limit(s *Summary, c Cell, scales float64) *Limit {
+// limit finds what bounds the throughput of a cell. scales is the factor of more streams, or NaN,
+// and speed that of this machine's device in bit/s, or 0.
+func (r *Result) limit(s *Summary, c Cell, scales, speed float64) *Limit {
 	v := s.value
 	sender, receiver, at, other := r.Local, r.Remote, "here", "peer"
 	ends := [2][3]string{{"here", cpuShareHere, softirqHere}, {"peer", cpuSharePeer, softirqPeer}}
@@ -102,7 +103,7 @@ func (r *Result) limit(s *Summary, c Cell, scales float64) *Limit {
 			return &Limit{LimitInterrupts, fmt.Sprintf("one processor was %s of the time in interrupts", text.Percent(share)), end[0], do}
 		}
 	}
-	if speed := linkSpeed(r.Local.Interface); speed > 0 && bits > 0.85*speed {
+	if speed > 0 && bits > 0.85*speed {
 		return &Limit{LimitLink, fmt.Sprintf("the link of %s has %s Mbit/s", r.Local.Interface, unit.Digits(speed/1e6)), "here", ""}
 	}
 	queue := v(loadedRTT) > queueFactor*v(idleRTT) && v(loadedRTT)-v(idleRTT) > queueLeastS
@@ -151,21 +152,20 @@ func wire(bits, mss float64) float64 {
 }
 
 // linkSpeed returns the speed of an interface in bit/s, or 0 if it has none.
-func linkSpeed(name string) float64 {
+func linkSpeed(h *host.Host, name string) float64 {
 	if name == "" || strings.ContainsRune(name, '/') {
 		return 0
 	}
-	text, err := os.ReadFile("/sys/class/net/" + name + "/speed")
-	mbit, bad := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
-	if err != nil || bad != nil || mbit <= 0 || virtual(name) {
+	mbit, err := strconv.ParseFloat(strings.TrimSpace(h.File("/sys/class/net/"+name+"/speed").Text), 64)
+	if err != nil || mbit <= 0 || virtual(h, name) {
 		return 0
 	}
 	return mbit * 1e6
 }
 
 // virtual reports whether the speed of an interface is made up, as that of veth and tun is.
-func virtual(name string) bool {
-	_, err := os.Stat("/sys/class/net/" + name + "/device")
+func virtual(h *host.Host, name string) bool {
+	_, err := h.Files.Stat("/sys/class/net/" + name + "/device")
 	return err != nil
 }
 

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/host"
 )
 
 // peer serves one client on a loopback address until the test ends.
 func peer(t *testing.T) (*Peer, string, chan error) {
 	t.Helper()
 	key := NewKey()
-	p, err := Listen(netip.MustParseAddrPort("127.0.0.1:0"), key)
+	p, err := Listen(host.Live(), netip.MustParseAddrPort("127.0.0.1:0"), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func TestParseCells(t *testing.T) {
 func TestKey(t *testing.T) {
 	p, key, ended := peer(t)
 	for range 3 {
-		if _, err := Dial(t.Context(), p.Address(), NewKey()); !errors.Is(err, ErrKey) {
+		if _, err := Dial(t.Context(), host.Live(), p.Address(), NewKey()); !errors.Is(err, ErrKey) {
 			t.Errorf("another key: %v", err)
 		}
 	}
@@ -56,11 +57,11 @@ func TestKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	c, err := Dial(t.Context(), p.Address(), key)
+	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Dial(t.Context(), p.Address(), key); err == nil {
+	if _, err := Dial(t.Context(), host.Live(), p.Address(), key); err == nil {
 		t.Error("a second client was served")
 	}
 	c.Close()
@@ -72,7 +73,7 @@ func TestKey(t *testing.T) {
 // TestStrangers: datagrams and connections without the session's token are not answered.
 func TestStrangers(t *testing.T) {
 	p, key, _ := peer(t)
-	c, err := Dial(t.Context(), p.Address(), key)
+	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestStrangers(t *testing.T) {
 // TestRefusedJobs: a peer bounds what a client asks for.
 func TestRefusedJobs(t *testing.T) {
 	p, key, _ := peer(t)
-	c, err := Dial(t.Context(), p.Address(), key)
+	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestRefusedJobs(t *testing.T) {
 // read again.
 func TestBench(t *testing.T) {
 	p, key, ended := peer(t)
-	c, err := Dial(t.Context(), p.Address(), key)
+	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestBench(t *testing.T) {
 // TestInterrupted: what was measured before Ctrl-C is kept.
 func TestInterrupted(t *testing.T) {
 	p, key, _ := peer(t)
-	c, err := Dial(t.Context(), p.Address(), key)
+	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,14 +220,14 @@ func TestInterrupted(t *testing.T) {
 // TestPeerLost: the end of the peer in the middle is an error that names it.
 func TestPeerLost(t *testing.T) {
 	key := NewKey()
-	p, err := Listen(netip.MustParseAddrPort("127.0.0.1:0"), key)
+	p, err := Listen(host.Live(), netip.MustParseAddrPort("127.0.0.1:0"), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, kill := context.WithCancel(t.Context())
 	defer kill()
 	go func() { _ = p.Serve(ctx) }()
-	c, err := Dial(t.Context(), p.Address(), key)
+	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +388,7 @@ func TestLimit(t *testing.T) {
 			}
 			r.Cells = append(r.Cells, s)
 		}
-		r.limits(cells)
+		r.limits(host.Live(), cells)
 		if got := r.Cells[0].Limit; got == nil || got.Word != x.word || got.Where != x.where {
 			t.Errorf("%s: %+v, want %s %s", name, got, x.word, x.where)
 		}

@@ -108,7 +108,8 @@ func (c *Client) way(ctx context.Context, most int, probe func(size int) (fate, 
 	return w, nil
 }
 
-// tries is how often a size is probed before it counts as lost.
+// tries is how often a size is probed before it counts as lost, and a run made in which too little
+// arrived: a busy machine may not have run one of the programs.
 const tries = 3
 
 // probeSize sends probes of which one direction has the size, in bytes of IP.

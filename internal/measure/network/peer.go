@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // PeerLife is how long a peer serves, and waits for its client.
@@ -24,6 +26,7 @@ var errServed = errors.New("this peer already has a client")
 
 // Peer serves the measurements of one client.
 type Peer struct {
+	host   *host.Host
 	key    string
 	tcp    *net.TCPListener
 	udp    *net.UDPConn
@@ -36,7 +39,7 @@ type Peer struct {
 }
 
 // Listen binds one address, TCP and UDP. Port 0 takes a free one.
-func Listen(at netip.AddrPort, key string) (*Peer, error) {
+func Listen(h *host.Host, at netip.AddrPort, key string) (*Peer, error) {
 	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
 	if err != nil {
 		return nil, err
@@ -53,7 +56,7 @@ func Listen(at netip.AddrPort, key string) (*Peer, error) {
 		udp.Close()
 		return nil, err
 	}
-	return &Peer{key: key, tcp: tcp, udp: udp, data: make(chan *net.TCPConn, maxStreams)}, nil
+	return &Peer{host: h, key: key, tcp: tcp, udp: udp, data: make(chan *net.TCPConn, maxStreams)}, nil
 }
 
 // Address returns the bound address.
@@ -108,7 +111,7 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 		keep = p.acceptData(c, s)
 		return
 	}
-	end := ends(c)
+	end := ends(p.host, c)
 	name, _ := os.Hostname()
 	control := newControl(c)
 	admitted := false
@@ -186,7 +189,7 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 				a.Error = err.Error()
 				break
 			}
-			a.Stream, job = job.transfer(ctx, conns, job.Down), nil
+			a.Stream, job = job.transfer(ctx, p.host, conns, job.Down), nil
 		case q.Train != 0:
 			p.mu.Lock()
 			r := trainReport{}

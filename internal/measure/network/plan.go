@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,10 +92,8 @@ func ParseCells(list string) (cells []Cell, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, o := range cells {
-			if o == c {
-				return nil, fmt.Errorf("cell %s is given twice", c.Name())
-			}
+		if slices.Contains(cells, c) {
+			return nil, fmt.Errorf("cell %s is given twice", c.Name())
 		}
 		cells = append(cells, c)
 	}

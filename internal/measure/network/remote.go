@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ssh"
 )
 
@@ -37,15 +38,15 @@ var ErrNoKey = errors.New("the key of the peer is missing; start fettle bench ne
 const remoteStart = time.Minute
 
 // Connect connects to the peer. With ssh it starts the peer first, and end stops it.
-func (t Target) Connect(ctx context.Context) (c *Client, end func(), err error) {
+func (t Target) Connect(ctx context.Context, h *host.Host) (c *Client, end func(), err error) {
 	stop := func() {}
-	host, remote := ssh.ParseHost(t.Host)
+	name, remote := ssh.ParseHost(t.Host)
 	at, key := t.Host, t.Key
 	if remote {
 		var s *ssh.Session
-		served := Served{}
-		if s, served, err = start(ctx, host); err != nil {
-			return nil, nil, fmt.Errorf("peer %s: %w", host, err)
+		var served Served
+		if s, served, err = start(ctx, name); err != nil {
+			return nil, nil, fmt.Errorf("peer %s: %w", name, err)
 		}
 		stop, at, key = s.Close, served.Address, served.Key
 	}
@@ -54,7 +55,7 @@ func (t Target) Connect(ctx context.Context) (c *Client, end func(), err error) 
 	}
 	address, err := resolve(ctx, at)
 	if err == nil {
-		c, err = Dial(ctx, address, key)
+		c, err = Dial(ctx, h, address, key)
 	}
 	if err != nil {
 		stop()

@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // streamJob describes a run of parallel TCP streams in one direction.
@@ -46,9 +48,9 @@ const slot = 5 * time.Millisecond
 const block = 128 << 10
 
 // transfer sends or receives on all connections from now until the job ends, and closes them.
-func (j streamJob) transfer(ctx context.Context, conns []*net.TCPConn, send bool) *streamReport {
+func (j streamJob) transfer(ctx context.Context, h *host.Host, conns []*net.TCPConn, send bool) *streamReport {
 	r := &streamReport{}
-	worked := watchCPU()
+	worked := watchCPU(h)
 	begin := time.Now()
 	stop := context.AfterFunc(ctx, func() {
 		for _, c := range conns {

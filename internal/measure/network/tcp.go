@@ -2,13 +2,14 @@ package network
 
 import (
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/host"
 )
 
 // tcpState is the kernel's view of one TCP connection (TCP_INFO of linux/tcp.h).
@@ -51,8 +52,8 @@ func tcpInfo(c *net.TCPConn) (s tcpState, err error) {
 }
 
 // ends describes this end of a connection.
-func ends(c *net.TCPConn) End {
-	e := End{RmemMax: lastNumber("/proc/sys/net/ipv4/tcp_rmem"), WmemMax: lastNumber("/proc/sys/net/ipv4/tcp_wmem"), CPUs: len(cpuTimes())}
+func ends(h *host.Host, c *net.TCPConn) End {
+	e := End{RmemMax: lastNumber(h, "/proc/sys/net/ipv4/tcp_rmem"), WmemMax: lastNumber(h, "/proc/sys/net/ipv4/tcp_wmem"), CPUs: len(cpuTimes(h))}
 	if raw, err := c.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) {
 			e.Congestion, _ = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
@@ -74,10 +75,9 @@ func ends(c *net.TCPConn) End {
 	return e
 }
 
-func lastNumber(path string) int64 {
-	text, err := os.ReadFile(path)
-	words := strings.Fields(string(text))
-	if err != nil || len(words) == 0 {
+func lastNumber(h *host.Host, path string) int64 {
+	words := strings.Fields(h.File(path).Text)
+	if len(words) == 0 {
 		return 0
 	}
 	n, _ := strconv.ParseInt(words[len(words)-1], 10, 64)
@@ -88,12 +88,8 @@ func lastNumber(path string) int64 {
 type cpuTime struct{ busy, softirq, all uint64 }
 
 // cpuTimes returns the times of each processor, or nil if /proc/stat is not readable.
-func cpuTimes() (times []cpuTime) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(text)) {
+func cpuTimes(h *host.Host) (times []cpuTime) {
+	for line := range strings.Lines(h.File("/proc/stat").Text) {
 		words := strings.Fields(line)
 		if len(words) < 9 || !strings.HasPrefix(words[0], "cpu") || words[0] == "cpu" {
 			continue
@@ -127,11 +123,11 @@ type processors struct {
 }
 
 // watchCPU returns a function that returns the work since now.
-func watchCPU() func() processors {
-	before, times := processCPU(), cpuTimes()
+func watchCPU(h *host.Host) func() processors {
+	before, times := processCPU(), cpuTimes(h)
 	return func() processors {
 		p := processors{CPU: (processCPU() - before).Seconds(), Busiest: -1, Softirq: -1, All: -1}
-		now := cpuTimes()
+		now := cpuTimes(h)
 		var busy, all uint64
 		for i, t := range now {
 			if i >= len(times) || t.all <= times[i].all {

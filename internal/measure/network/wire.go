@@ -141,7 +141,7 @@ func (s session) tag() (t [8]byte)    { return [8]byte(s.derive("datagram")) }
 // is called before the last message, after which the client opens further connections.
 func greetAsPeer(c *control, key, name string, end End, admit func(session) error) error {
 	_ = c.conn.SetDeadline(time.Now().Add(greeting))
-	defer c.conn.SetDeadline(time.Time{})
+	defer func() { _ = c.conn.SetDeadline(time.Time{}) }()
 	s := session{key: key, peer: randomHex()}
 	if err := c.write(hello{Protocol: Protocol, Nonce: s.peer}); err != nil {
 		return err
@@ -166,7 +166,7 @@ func greetAsPeer(c *control, key, name string, end End, admit func(session) erro
 // greetAsClient exchanges the first messages with a peer.
 func greetAsClient(c *control, key string) (session, hello, error) {
 	_ = c.conn.SetDeadline(time.Now().Add(greeting))
-	defer c.conn.SetDeadline(time.Time{})
+	defer func() { _ = c.conn.SetDeadline(time.Time{}) }()
 	s := session{key: key, client: randomHex()}
 	var h hello
 	if err := c.read(&h); err != nil {
