@@ -74,6 +74,18 @@ func (c *Client) ask(ctx context.Context, q request, within time.Duration) (a an
 	if err := c.control.write(q); err != nil {
 		return a, c.lost(ctx, err)
 	}
+	return c.read(ctx)
+}
+
+// await waits for another answer to the last message.
+func (c *Client) await(ctx context.Context, within time.Duration) (answer, error) {
+	stop := context.AfterFunc(ctx, func() { _ = c.control.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = c.control.conn.SetDeadline(time.Now().Add(within))
+	return c.read(ctx)
+}
+
+func (c *Client) read(ctx context.Context) (a answer, err error) {
 	if err := c.control.read(&a); err != nil {
 		return a, c.lost(ctx, err)
 	}
@@ -128,24 +140,22 @@ func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r str
 		}
 		conns = append(conns, conn)
 	}
-	type told struct {
-		a   answer
-		err error
+	// The peer has all connections, and sends or receives, when it answers.
+	if _, err := c.ask(ctx, request{Go: true}, 2*greeting); err != nil {
+		for _, o := range conns {
+			o.Close()
+		}
+		return r, err
 	}
-	peer := make(chan told, 1)
-	go func() {
-		a, err := c.ask(ctx, request{Go: true}, j.For+3*greeting)
-		peer <- told{a, err}
-	}()
 	if started != nil {
 		started()
 	}
 	r.here = j.transfer(ctx, c.host, conns, !j.Down)
-	theirs := <-peer
-	if theirs.err != nil {
-		return r, theirs.err
+	a, err := c.await(ctx, j.For+3*greeting)
+	if err != nil {
+		return r, err
 	}
-	if r.there = theirs.a.Stream; r.there == nil {
+	if r.there = a.Stream; r.there == nil {
 		return r, fmt.Errorf("the peer %s did not report the run", c.Peer)
 	}
 	r.sender, r.receiver = r.here, r.there

@@ -189,6 +189,9 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 				a.Error = err.Error()
 				break
 			}
+			if err := c.write(answer{Ready: true}); err != nil {
+				return ctx.Err()
+			}
 			a.Stream, job = job.transfer(ctx, p.host, conns, job.Down), nil
 		case q.Train != 0:
 			p.mu.Lock()
