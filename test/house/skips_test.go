@@ -21,6 +21,8 @@ var maySkip = map[string]string{
 	"test/peers/load_bench_test.go":                         "make bench runs it: a measurement",
 	"test/peers/logs_bench_test.go":                         "make bench runs it: a measurement",
 	"test/peers/numa_bench_test.go":                         "make bench runs it: a measurement",
+	"test/peers/network_bench_test.go":                      "make bench runs it: a measurement",
+	"internal/measure/network/guest_vm_test.go TestNetem":   "runs in a virtual machine of the slow matrix",
 	"test/peers/logs_profile_test.go":                       "make profile runs it: a measurement",
 	"test/proofs/proofs_test.go":                            "make experiments runs it: a measurement",
 	"test/peers/guest_random_test.go":                       "runs in a virtual machine of the slow matrix",
