@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -212,7 +213,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	switch {
 	case apply.Try != nil && err == nil:
 		a.screen.Say("on trial until %s, then undone; to keep it: %s", apply.Try.Until.Local().Format("15:04:05"), a.next("confirm"))
-	case err == nil && selected && !o.persist && !daemon.Persisted(m.Host):
+	case err == nil && selected && !o.persist && !daemon.Persisted(m.Host) && slices.ContainsFunc(res.Plan.Steps, lostAtReboot):
 		a.screen.Say("the values will be lost at reboot, because fettle's unit is not enabled (fettle tune PROFILE --persist enables it)")
 	}
 	if o.persist && (err == nil || ui.Code(err) == ui.Partial) {
@@ -326,4 +327,9 @@ func recoverCommand(a *app) *cobra.Command {
 			return err
 		},
 	}
+}
+
+// lostAtReboot reports whether a step's value is only in the running kernel.
+func lostAtReboot(st tune.Step) bool {
+	return st.Action != tune.None && !st.Lifetime.SurvivesBoot()
 }

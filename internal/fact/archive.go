@@ -84,6 +84,7 @@ var archivedTrees = []tree{
 	{"/etc/systemd/system", 2, "*.conf *.service *.slice *.mount"},
 	{"/etc/systemd/system.conf", 0, ""}, {"/etc/systemd/system.conf.d", 1, ""}, {"/etc/systemd/sleep.conf", 0, ""},
 	{"/etc/default/grub", 0, ""}, {"/etc/default/grub.d", 1, ""}, {"/etc/kernel/cmdline", 0, ""}, {"/boot/loader/entries", 1, ""},
+	{"/boot/grub2/grubenv", 0, ""}, {"/etc/kernel/install.d", 1, ""}, {"/usr/lib/kernel/install.d", 1, "none"},
 	{"/etc/fstab", 0, ""}, {"/etc/default/irqbalance", 0, ""}, {"/etc/sysconfig/irqbalance", 0, ""},
 	{"/proc/interrupts", 0, ""}, {"/proc/vmstat", 0, ""}, {"/proc/diskstats", 0, ""}, {"/proc/loadavg", 0, ""},
 	{"/proc/pressure", 1, ""}, {"/proc/stat", 0, ""}, {"/proc/schedstat", 0, ""}, {"/proc/net/softnet_stat", 0, ""}, {"/proc/net/dev", 0, ""},

@@ -21,7 +21,7 @@ func Brief(f *Facts) []Line {
 	return []Line{
 		{"machine", briefMachine(f)},
 		{"runs on", briefVirtualization(f)},
-		{"system", join(factText(f.OS.Name), "kernel "+factText(f.Kernel.Release), factText(f.Kernel.Arch), absentIs(f.Kernel.UptimeS, "", func(s float64) string { return "up " + uptime(s) }))},
+		{"system", join(factText(f.OS.Name), "kernel "+factText(f.Kernel.Release), factText(f.Kernel.Arch), briefSELinux(f), absentIs(f.Kernel.UptimeS, "", func(s float64) string { return "up " + uptime(s) }))},
 		{"cpu", briefCPU(f)},
 		{"frequency", briefFrequency(f)},
 		{"numa", briefNUMA(f)},
@@ -35,6 +35,14 @@ func Brief(f *Facts) []Line {
 }
 
 const unknownWord = "unknown"
+
+// briefSELinux returns the mode of SELinux if it is enabled.
+func briefSELinux(f *Facts) string {
+	if mode, ok := f.Kernel.SELinux.Get(); ok && mode != "disabled" {
+		return "SELinux " + mode
+	}
+	return ""
+}
 
 // join joins the non-empty parts with commas.
 func join(parts ...string) string {

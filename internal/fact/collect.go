@@ -18,7 +18,7 @@ type Collector struct {
 // Collectors lists all collectors in the order in which they run.
 var Collectors = []Collector{
 	{"machine", collectMachine},               // /sys/class/dmi/id, /proc/device-tree/model
-	{"kernel", collectKernel},                 // /proc/sys/kernel, /proc/version, /proc/cmdline, /proc/uptime, clocksource0, /proc/pressure
+	{"kernel", collectKernel},                 // /proc/sys/kernel, /proc/version, /proc/cmdline, /proc/uptime, clocksource0, /proc/pressure, /sys/fs/selinux, /etc/selinux
 	{"os", collectOS},                         // /etc/os-release, /usr/lib/os-release, /etc/hostname
 	{"cpu", collectCPU},                       // /proc/cpuinfo, /sys/devices/system/cpu
 	{"numa", collectNUMA},                     // /sys/devices/system/node, numa sysctls

@@ -71,6 +71,10 @@ type Kernel struct {
 	// Pressure reports whether pressure stall information is available.
 	Pressure    Fact[bool]  `json:"pressure"`
 	SysctlCount Fact[int64] `json:"sysctl_count"`
+	// SELinux is the mode in force: enforcing, permissive or disabled. SELinuxConfigured is the
+	// mode of the next boot, according to /etc/selinux/config.
+	SELinux           Fact[string] `json:"selinux"`
+	SELinuxConfigured Fact[string] `json:"selinux_configured"`
 }
 
 func collectKernel(r *reader, f *Facts) {
@@ -113,6 +117,28 @@ func collectKernel(r *reader, f *Facts) {
 	k.ClocksourcesAvailable = r.words(clock + "available_clocksource")
 	k.Pressure = r.exists("/proc/pressure/cpu")
 	k.SysctlCount = r.countFiles("/proc/sys")
+	k.SELinux = selinuxMode(r)
+	k.SELinuxConfigured = convert(parsed(r, "/etc/selinux/config", func(s string) (string, error) {
+		v, ok := keyed(s, "=")["SELINUX"]
+		if !ok {
+			return "", errors.New("no line SELINUX=MODE")
+		}
+		return v, nil
+	}), strings.ToLower)
+}
+
+// selinuxMode reads selinuxfs. The kernel makes the mount point only if SELinux is enabled.
+func selinuxMode(r *reader) Fact[string] {
+	const enforce = "/sys/fs/selinux/enforce"
+	if on, ok := r.exists("/sys/fs/selinux").Get(); ok && !on {
+		return Known("disabled", "/sys/fs/selinux")
+	}
+	return convert(r.flag(enforce), func(on bool) string {
+		if on {
+			return "enforcing"
+		}
+		return "permissive"
+	})
 }
 
 // ParseCommandLine splits a kernel command line into parameters. Blanks in double quotes do

@@ -11,11 +11,7 @@ import (
 // drop-in directories of systemd units.
 var fileDirs = []string{"/etc/default/grub.d", "/etc/modprobe.d", "/etc/systemd/system.conf.d"}
 
-const (
-	unitDir = "/etc/systemd/system"
-	// entriesDir holds the boot loader entries (Boot Loader Specification).
-	entriesDir = "/boot/loader/entries"
-)
+const unitDir = "/etc/systemd/system"
 
 // isDropInDir reports whether dir is /etc/systemd/system/UNIT.d.
 func isDropInDir(dir string) bool { return path.Dir(dir) == unitDir && strings.HasSuffix(dir, ".d") }
@@ -27,14 +23,6 @@ func (k file) CheckRequest(s Setting, _ Value, _ []string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w: use a file in %s or %s/UNIT.d", s, ErrNotSettable, strings.Join(fileDirs, ", "), unitDir)
-}
-
-// CheckRequest implements RequestChecker.
-func (k lifetimeFile) CheckRequest(s Setting, _ Value, _ []string) error {
-	if slices.Contains(k.real([]string{entriesDir}), path.Dir(s.Name)) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w: use a file in %s", s, ErrNotSettable, entriesDir)
 }
 
 // CheckRequest implements RequestChecker.

@@ -34,7 +34,7 @@ var permanent = map[string]func(*builder) error{
 	"irqbalance": (*builder).irqbalance,
 	"file":       (*builder).wholeFile,
 	"dir":        func(*builder) error { return errCovered }, // copying a file makes its directory
-	"bootfile":   func(*builder) error { return errCovered }, // written together with bootloader
+	"bootvars":   func(*builder) error { return errCovered }, // written together with bootloader
 
 	"initrd":       never("an initrd overlay is made of a profile's directory; add the files with dracut or initramfs-tools"),
 	"pmqos":        never("a latency limit lasts only while a program keeps /dev/cpu_dma_latency open"),

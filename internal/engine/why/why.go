@@ -190,7 +190,7 @@ func keptIn(m *tune.Machine, s, file setting.Setting) bool {
 	if file.Kind != "file" {
 		return false
 	}
-	if s.Kind == "bootfile" || s.Kind == "initrd" { // another name of the same file
+	if s.Kind == "initrd" { // another name of the same file
 		return s.Name == file.Name
 	}
 	f, ok := m.Kinds[s.Kind].(setting.FileLister)
@@ -213,4 +213,4 @@ func within(m *tune.Machine, chains map[setting.Setting][]*journal.Entry, id set
 }
 
 // isFile reports whether a setting is a whole file.
-func isFile(s setting.Setting) bool { return s.Kind == "file" || s.Kind == "bootfile" }
+func isFile(s setting.Setting) bool { return s.Kind == "file" }

@@ -82,3 +82,33 @@ func parent(t testing.TB, p string) {
 		t.Fatal(err)
 	}
 }
+
+// Unpack returns a writable, mounted machine with the entries of an archive of testdata/hosts:
+// its files, directories and links. Files that the archive has not read are empty and executable.
+func Unpack(t testing.TB, archive string) *host.Host {
+	t.Helper()
+	b, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, e := range strings.Split(string(b), "\n-- ")[1:] {
+		heading, content, some := strings.Cut(e, "\n")
+		f := strings.Fields(strings.TrimSuffix(heading, " --"))
+		name := f[len(f)-1]
+		switch {
+		case f[0] == "dir":
+			Write(t, dir, map[string]string{name + "/": ""})
+		case f[0] == "link":
+			Write(t, dir, map[string]string{f[1]: "-> " + name})
+		case f[0] == "file" && slices.Contains(f, "unread"):
+			Write(t, dir, map[string]string{name: "#!/bin/sh\n"})
+		case f[0] == "file":
+			if some && !slices.Contains(f, "noeol") {
+				content += "\n"
+			}
+			WriteFile(t, dir, name, content)
+		}
+	}
+	return host.Mounted(dir)
+}

@@ -48,41 +48,87 @@ func (g grubEnv) file() (string, error) {
 
 func (g grubEnv) plan(_ context.Context, _ *plugin.Request, o profile.Option, want boot) ([]plugin.Item, error) {
 	s := setting.Setting{Kind: "bootloader", Name: "grubenv"}
-	names, err := g.host.Files.ReadDir(entriesDir)
+	entries, err := entriesOf(g.host)
 	if err != nil {
 		return nil, err
 	}
-	var items []plugin.Item
-	usable := 0
-	for _, e := range names {
-		p := entriesDir + "/" + e.Name()
-		if path.Ext(p) != ".conf" || strings.HasSuffix(p, "-rescue.conf") {
-			continue
-		}
-		b, err := g.host.Files.ReadFile(p)
-		if err != nil {
-			return nil, err
-		}
-		if !grubEntry(string(b)) {
-			continue // made by boom, zipl or systemd, which lack variables
-		}
-		usable++
-		if text := namingVariables(string(b), want.initrd != ""); text != string(b) {
-			items = append(items, plugin.Want(setting.Setting{Kind: "bootfile", Name: p}, text, o))
-		}
-	}
-	if usable == 0 {
+	if len(entries) == 0 {
 		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "no entry in %s uses GRUB variables", entriesDir)}, nil
 	}
-	if _, err := g.file(); err != nil {
-		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "%v", err)}, nil
+	f, err := g.file()
+	if err != nil {
+		return plugin.LacksFiles(g.host, s, o, envFiles, "%v", err), nil
+	}
+	if why := g.tooLong(f, want); why != "" {
+		return []plugin.Item{plugin.Refuse(s, o, plugin.Unsupported, "%s", why)}, nil
+	}
+	refs := refsOf(true, want.initrd != "")
+	reference := func(p, refs, why string) plugin.Item {
+		it := plugin.Want(setting.Setting{Kind: "bootvars", Name: p}, refs, o)
+		it.Why = why
+		return it
+	}
+	var items []plugin.Item
+	// RHEL 8 starts all entries with $kernelopts and rewrites only that variable. Later releases
+	// have the arguments in each entry and rewrite the entries.
+	expanded := !slices.ContainsFunc(entries, func(e bootEntry) bool { return strings.Contains(e.text, "$kernelopts") })
+	has := func(p string) bool {
+		_, err := g.host.Files.Stat(p)
+		return err == nil || host.Unknown(err)
+	}
+	again := false
+	if expanded {
+		items = append(items, reference(defaults, argsRef, "for grub2-mkconfig --update-bls-cmdline"))
+		if has(path.Dir(kernelCmdline)) {
+			items = append(items, reference(kernelCmdline, argsRef, "for new kernels"))
+		} else {
+			again = true
+		}
+	}
+	if _, err := g.host.Files.Stat(kernelHook); err != nil && (!expanded || want.initrd != "") {
+		if has(ownHookDir) {
+			items = append(items, reference(ownHook, refs, "for new kernels"))
+		} else {
+			again = true
+		}
+	}
+	for _, e := range entries {
+		// TuneD's reference to its overlay stays.
+		_, image := entryLines(e.text)
+		overlay := want.initrd != "" || image >= 0 && hasWord(lineAt(e.text, image), initrdRef)
+		items = append(items, reference(e.path, refsOf(true, overlay), ""))
 	}
 	it := plugin.Want(s, want.text(), o)
 	it.Why = "takes effect at the next boot"
-	if _, err := g.host.Files.Stat(kernelHook); err != nil {
+	if again {
 		it.Why += "; after installing a kernel, apply the profile again"
 	}
 	return append(items, it), nil
+}
+
+// tooLong explains why the environment block has no room for the arguments, or returns "".
+func (g grubEnv) tooLong(f string, want boot) string {
+	b, err := g.host.Files.ReadFile(f)
+	if err != nil || len(b) == 0 {
+		return ""
+	}
+	used := len(strings.TrimRight(string(b), "#"))
+	line := func(name, value string) int {
+		return len(name) + len(value) + strings.Count(value, "\\") + 2 // = and the line feed
+	}
+	for name, value := range parseEnv(string(b)) {
+		if name == argsVariable || name == initrdVar && want.initrd != "" {
+			used -= line(name, value)
+		}
+	}
+	need := line(argsVariable, want.args)
+	if want.initrd != "" {
+		need += line(initrdVar, bootDirOfGrub(g.host)+want.initrd)
+	}
+	if used+need <= len(b) {
+		return ""
+	}
+	return fmt.Sprintf("the arguments need %d bytes, and %s has %d of its %d left", need, f, max(0, len(b)-used), len(b))
 }
 
 // grubEntry reports whether an entry is GRUB's own: it has GRUB's keys or variables.
@@ -94,24 +140,6 @@ func grubEntry(text string) bool {
 		}
 	}
 	return false
-}
-
-// namingVariables adds the variables to the options and initrd lines of an entry.
-func namingVariables(text string, overlay bool) string {
-	var out strings.Builder
-	for line := range strings.Lines(text) {
-		body := strings.TrimRight(line, "\r\n")
-		tail := line[len(body):]
-		key, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimLeft(body, " \t"), "\t", " "), " ")
-		switch {
-		case key == "options" && !hasWord(body, "$"+argsVariable):
-			body += " $" + argsVariable
-		case key == "initrd" && overlay && !hasWord(body, "$"+initrdVar):
-			body += " $" + initrdVar
-		}
-		out.WriteString(body + tail)
-	}
-	return out.String()
 }
 
 func hasWord(line, word string) bool {
@@ -195,9 +223,14 @@ func (g grubEnv) write(ctx context.Context, v setting.Value) error {
 	if _, err := host.Run(ctx, g.host, set...); err != nil {
 		return err
 	}
-	if !hasImage {
-		_, err = host.Run(ctx, g.host, program, f, "unset", initrdVar)
+	if hasImage {
+		return nil
 	}
+	b, err := g.host.Files.ReadFile(f)
+	if err != nil || parseEnv(string(b))[initrdVar] == "" {
+		return err // an empty variable, as TuneD leaves it, keeps its place in the block
+	}
+	_, err = host.Run(ctx, g.host, program, f, "unset", initrdVar)
 	return err
 }
 

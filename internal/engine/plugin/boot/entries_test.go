@@ -27,6 +27,7 @@ func fedora(more map[string]string) map[string]string {
 		"/proc/cmdline":                              "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-6.1 root=/dev/sda1 ro\n",
 		"/usr/lib/tuned/p/o.img":                     "IMG",
 		"/usr/lib/kernel/install.d/92-tuned.install": "#!/bin/sh\n",
+		"/etc/kernel/cmdline":                        "root=/dev/sda1 ro\n",
 	}
 	for p, c := range more {
 		files[p] = c
@@ -203,13 +204,36 @@ func FuzzSourceOf(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, s string) { sourceOf(s) })
 }
 
-func FuzzNamingVariables(f *testing.F) {
+// FuzzVars adds references to each sort of file and removes them again.
+func FuzzVars(f *testing.F) {
 	f.Add(entry)
-	f.Add("options a\r\n\toptions\tb")
+	f.Add("options a\r\n\toptions\tb\ninitrd /x")
+	f.Add("root=/dev/sda1 ro \n")
+	f.Add("# comment\n\n")
+	f.Add("GRUB_TIMEOUT=5")
 	f.Fuzz(func(t *testing.T, text string) {
-		once := namingVariables(text, true)
-		if namingVariables(once, true) != once {
-			t.Errorf("%q: not the same the second time", text)
+		if strings.Contains(text, "$tuned_") || strings.Contains(text, defaultsBegin) || strings.Contains(text, noLineFeed) {
+			return
+		}
+		args, image := entryLines(text)
+		for _, c := range []struct {
+			name, want string
+			change     func(text, refs string) string
+		}{
+			{entriesDir + "/a.conf", refsOf(args >= 0, image >= 0), withEntry},
+			{kernelCmdline, argsRef, func(text, refs string) string { return withCmdline(text, refs != "") }},
+			{defaults, argsRef, func(text, refs string) string { return withDefaults(text, refs != "") }},
+		} {
+			with := c.change(text, argsRef+" "+initrdRef)
+			if refs, err := refsIn(c.name, with); err != nil || refs != c.want {
+				t.Errorf("%s: %q: reads %q, %v", c.name, with, refs, err)
+			}
+			if again := c.change(with, argsRef+" "+initrdRef); again != with {
+				t.Errorf("%s: %q: not the same the second time: %q", c.name, with, again)
+			}
+			if back := c.change(with, ""); back != text {
+				t.Errorf("%s: %q came back as %q", c.name, text, back)
+			}
 		}
 	})
 }

@@ -20,12 +20,12 @@ import (
 //	bootloader:grubenv     the arguments in GRUB's environment block, for boot loader entries
 //	bootloader:rpm-ostree  every argument of the default deployment
 //	bootloader:bootc       the arguments of bootc's source "fettle"
-//	bootfile:/PATH         a whole file that is read at boot
+//	bootvars:/PATH         the variables of GRUB that a boot file references
 //	initrd:/boot/NAME      an initrd overlay: its bytes, or "archive of DIR"
 func Kinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{
 		"bootloader": kind{h},
-		"bootfile":   setting.NewFile(h, setting.Reboot),
+		"bootvars":   vars{h},
 		"initrd":     initrd{setting.NewFile(h, setting.Reboot), h},
 	}
 }

@@ -74,7 +74,7 @@ func TestSysctlPlan(t *testing.T) {
 		{"vm.swappiness=\n", `sysctl:vm.swappiness ! rejected: "\n" is not a value for vm.swappiness: want a value that is not empty`},
 		{"vm.nothing=1", "sysctl:vm.nothing ! unsupported: this kernel has no vm.nothing"},
 		{"vm.*=1", "sysctl:vm.* ! unsupported: this kernel has no vm.*"},
-		{"kernel.sched_min_granularity_ns=1", "sysctl:kernel.sched_min_granularity_ns ! unsupported: this kernel has no kernel.sched_min_granularity_ns: since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},
+		{"kernel.sched_min_granularity_ns=1", "sysctl:kernel.sched_min_granularity_ns ! unsupported: this kernel has no kernel.sched_min_granularity_ns: since Linux 5.13 it is in debugfs, since 6.6 as base_slice_ns; a [scheduler] section can set it"},
 		{"net.netfilter.nf_conntrack_max=1", "sysctl:net.netfilter.nf_conntrack_max ! unsupported: this kernel has no net.netfilter.nf_conntrack_max: the variable comes with the module nf_conntrack, which is not loaded"},
 		{"vm//swappiness=1", `sysctl:vm//swappiness ! rejected: sysctl "vm//swappiness": not a name below /proc/sys`},
 		{"vm/../../etc/passwd=x", `sysctl:vm/../../etc/passwd ! refused: sysctl "vm/../../etc/passwd": leads outside /proc/sys/`},

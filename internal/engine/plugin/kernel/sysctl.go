@@ -79,9 +79,9 @@ func planSysctl(ctx context.Context, r *plugin.Request, o profile.Option, _ stri
 // removed it from kernel/sysctl.c, kernel/sched/debug.c or mm/.
 func whereabouts(name string) string {
 	for _, w := range []struct{ pattern, text string }{
-		{"kernel.sched_min_granularity_ns", "since Linux 6.6 it is base_slice_ns, which [scheduler] sched_base_slice_ns sets"},
-		{"kernel.sched_latency_ns", "the EEVDF scheduler of Linux 6.6 does not have this variable"},
-		{"kernel.sched_wakeup_granularity_ns", "the EEVDF scheduler of Linux 6.6 does not have this variable"},
+		{"kernel.sched_min_granularity_ns", "since Linux 5.13 it is in debugfs, since 6.6 as base_slice_ns; a [scheduler] section can set it"},
+		{"kernel.sched_latency_ns", "since Linux 5.13 it is in debugfs, and the EEVDF scheduler of 6.6 does not have it"},
+		{"kernel.sched_wakeup_granularity_ns", "since Linux 5.13 it is in debugfs, and the EEVDF scheduler of 6.6 does not have it"},
 		{"kernel.sched_tunable_scaling", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},
 		{"kernel.sched_migration_cost_ns", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},
 		{"kernel.sched_nr_migrate", "since Linux 5.13 it is in debugfs; a [scheduler] section can set it"},

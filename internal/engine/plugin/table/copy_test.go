@@ -43,7 +43,7 @@ func TestNothingRecorded(t *testing.T) {
 // ownPlaces are settings whose presence depends on fettle's own files or on a driver.
 var ownPlaces = []string{
 	"manager:CPUAffinity", "modprobe:loop", "module:loop", "bootloader:grub:/boot/grub/grub.cfg", "bootloader:bootc", "bootloader:grubenv",
-	"bootfile:/boot/loader/entries/a.conf", "initrd:/boot/overlay.img", "pmqos:cpu_dma_latency", "eeepc:cpufv", "file:/etc/fettle/x", "dir:/etc/modprobe.d",
+	"bootvars:/boot/loader/entries/a.conf", "initrd:/boot/overlay.img", "pmqos:cpu_dma_latency", "eeepc:cpufv", "file:/etc/fettle/x", "dir:/etc/modprobe.d",
 	"unit:cron.service/enabled", "sysctl:vm.swappiness", "sysfs:/sys/kernel/mm/ksm/run", "cpus_irqbalance:/etc/default/irqbalance",
 }
 
