@@ -183,8 +183,7 @@ func replaceNew(p string, data []byte, attr Attr) error {
 	}
 	if _, err = f.Write(data); err == nil {
 		err = errors.Join(giveTo(f, attr), f.Chmod(attr.Mode))
-		copyLabels(p, f)
-		err = errors.Join(err, f.Sync())
+		err = errors.Join(err, copyAttributes(p, f), f.Sync())
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), p)
@@ -227,14 +226,56 @@ func overwriteAt(p string, data []byte, attr Attr) bool {
 	return errors.Join(f.Truncate(int64(len(data))), giveTo(f, attr), f.Chmod(attr.Mode), f.Sync()) == nil
 }
 
-// copyLabels copies the SELinux label and the POSIX ACL of the replaced file. File systems
-// without them are ignored.
-func copyLabels(from string, to *os.File) {
-	for _, name := range []string{"security.selinux", "system.posix_acl_access"} {
-		buf := make([]byte, 4096)
-		if n, err := unix.Lgetxattr(from, name, buf); err == nil {
-			_ = unix.Fsetxattr(int(to.Fd()), name, buf[:n], 0)
+// notCopied are extended attributes that belong to a file's content: signatures and hashes of the
+// integrity subsystem, and capabilities, which the kernel removes at each write.
+var notCopied = []string{"security.ima", "security.evm", "security.capability"}
+
+// mustKeep are extended attributes without which a file is not replaced.
+var mustKeep = []string{"security.selinux", "system.posix_acl_access"}
+
+// copyAttributes copies the extended attributes of the replaced file: its SELinux label, its POSIX
+// ACL and those of users. A file that does not exist has none, so its new file gets the label of
+// the directory. It returns an error if the label or the ACL cannot be kept; a caller other than
+// root keeps what it may set. Others may belong to a file system (NFS) and are kept if possible.
+func copyAttributes(from string, to *os.File) error {
+	list, err := sized(func(buf []byte) (int, error) { return unix.Llistxattr(from, buf) })
+	if err != nil {
+		return nil //nolint:nilerr // no file, or no extended attributes
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(list), "\x00"), "\x00") {
+		if name == "" || slices.Contains(notCopied, name) {
+			continue
 		}
+		value, err := sized(func(buf []byte) (int, error) { return unix.Lgetxattr(from, name, buf) })
+		if err == nil {
+			err = unix.Fsetxattr(int(to.Fd()), name, value, 0)
+		}
+		switch {
+		case err == nil, errors.Is(err, unix.ENODATA), errors.Is(err, unix.ENOTSUP), !slices.Contains(mustKeep, name):
+		case os.Geteuid() != 0 && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES)):
+		default:
+			return fmt.Errorf("%s: cannot keep its attribute %s: %w", from, name, err)
+		}
+	}
+	return nil
+}
+
+// sized calls a function that fills a buffer, with the size that it asks for.
+func sized(fill func([]byte) (int, error)) ([]byte, error) {
+	for {
+		size, err := fill(nil)
+		if err != nil || size == 0 {
+			return nil, err
+		}
+		buf := make([]byte, size)
+		n, err := fill(buf)
+		if errors.Is(err, unix.ERANGE) {
+			continue // it has grown
+		}
+		if err != nil {
+			return nil, err
+		}
+		return buf[:n], nil
 	}
 }
 
