@@ -25,6 +25,9 @@ type Tuner struct {
 	Profile   string `json:"profile,omitempty"` // active profile according to its own files
 	Sets      string `json:"sets"`
 	HandOver  string `json:"hand_over"` // the command that stops and disables it
+	// BusNames are the D-Bus names that start it when a client uses one, also if its unit is
+	// disabled.
+	BusNames []string `json:"bus_names,omitempty"`
 	// Operator is the program that starts the tuner in a container and selects its profile; nil if
 	// a unit of the machine starts it.
 	Operator *Operator `json:"operator,omitempty"`
@@ -44,10 +47,14 @@ type tuner struct {
 	init     string   // an old System V init script
 	sets     string
 	handOver string
+	names    []string // see Tuner.BusNames
 	// may lists patterns of kernel files that the tuner may write in addition to those in its
 	// files. * matches any characters; nil means any file.
 	may []string
 }
+
+// powerProfiles are the D-Bus names of desktop power profiles: the old and the new one.
+var powerProfiles = []string{"net.hadess.PowerProfiles", "org.freedesktop.UPower.PowerProfiles"}
 
 // energy lists the kernel files for energy preference, boost and the frequency governor.
 var energy = []string{
@@ -72,8 +79,8 @@ var tuners = []tuner{
 	{
 		name: "power-profiles-daemon", unit: "power-profiles-daemon.service", comm: "power-profiles-daemon", exclusive: true,
 		files: []string{"/var/lib/power-profiles-daemon/state.ini"}, sets: "energy preference, platform profile, boost",
-		handOver: "systemctl disable --now power-profiles-daemon",
-		may:      energy,
+		handOver: "systemctl mask --now power-profiles-daemon", names: powerProfiles,
+		may: energy,
 	},
 	{
 		name: "numad", unit: "numad.service", comm: "numad", exclusive: true, partly: true,
@@ -81,8 +88,10 @@ var tuners = []tuner{
 		may: []string{"/proc/sys/kernel/numa_balancing", "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs"},
 	},
 	{
-		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd",
-		files: []string{"/etc/tuned/ppd_base_profile"}, sets: "TuneD's profile, according to the desktop's power menu", handOver: "systemctl disable --now tuned-ppd",
+		// Its unit requires TuneD's: whatever starts it starts TuneD.
+		name: "tuned-ppd", unit: "tuned-ppd.service", comm: "tuned-ppd", exclusive: true,
+		files: []string{"/etc/tuned/ppd_base_profile"}, sets: "TuneD's profile, according to the desktop's power menu",
+		handOver: "systemctl mask --now tuned-ppd", names: powerProfiles,
 		may: []string{},
 	},
 	{
@@ -180,7 +189,7 @@ func Tuners(ctx context.Context, h *host.Host) ([]Tuner, error) {
 	operator := NodeTuning(h)
 	var out []Tuner
 	for _, t := range tuners {
-		found := Tuner{Stays: t.comm != "", Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver}
+		found := Tuner{Stays: t.comm != "", Name: t.name, Exclusive: t.exclusive, Unit: t.unit, Sets: t.sets, HandOver: t.handOver, BusNames: t.names}
 		found.PID = running[t.comm[:min(15, len(t.comm))]]
 		found.Running = found.PID != 0
 		found.Enabled = r.unitEnabled(t.unit) && !r.ours(t.unit)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/override"
@@ -19,10 +20,11 @@ func (m *Machine) OneTuner(ctx context.Context, takeOver bool, command string, w
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tuners {
-		if !takeOver {
-			return taken, OtherTunerInForce(t, command)
-		}
+	if len(tuners) > 0 && !takeOver {
+		return nil, OtherTunerInForce(tuners[0], command)
+	}
+	// tuned-ppd before TuneD, which it requires: undo then starts TuneD with its profile first.
+	for _, t := range slices.Backward(tuners) {
 		tx, err := m.takeOver(ctx, t)
 		if err != nil {
 			return taken, err
@@ -137,7 +139,10 @@ func (m *Machine) takeOver(ctx context.Context, t override.Tuner) (int, error) {
 	}
 	want := state
 	want.active = "inactive"
-	if want.enabled == "enabled" {
+	switch {
+	case len(t.BusNames) > 0: // a client of the bus would start it again
+		want.enabled = "masked"
+	case want.enabled == "enabled":
 		want.enabled = "disabled"
 	}
 	e := *m.Engine

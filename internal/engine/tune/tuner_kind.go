@@ -121,10 +121,10 @@ func (k tuner) Write(ctx context.Context, s setting.Setting, v setting.Value) er
 }
 
 // set changes one aspect of the unit if it differs. It skips states that only systemd sets
-// (static, masked).
+// (static).
 func (k tuner) set(ctx context.Context, s setting.Setting, aspect, want string) error {
 	switch want {
-	case "active", "inactive", "enabled", "disabled":
+	case "active", "inactive", "enabled", "disabled", "masked":
 	default:
 		return nil
 	}

@@ -172,7 +172,11 @@ func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 	case p.o.ChangeCmd == "" || !p.o.Anyway:
 		refused := &ui.Error{}
 		if errors.As(tune.OtherTunerInForce(tuners[0], "fettle tune PROFILE --take-over"), &refused) && tuners[0].Operator == nil {
-			refused.Hint = fmt.Sprintf("stop it during the measurement: %s; afterwards: systemctl enable --now %s", tuners[0].HandOver, tuners[0].Unit)
+			afterwards := "systemctl enable --now " + tuners[0].Unit
+			if len(tuners[0].BusNames) > 0 {
+				afterwards = "systemctl unmask " + tuners[0].Unit + "; " + afterwards
+			}
+			refused.Hint = fmt.Sprintf("stop it during the measurement: %s; afterwards: %s", tuners[0].HandOver, afterwards)
 		}
 		if p.o.ChangeCmd != "" {
 			refused.Remedy = &ui.Remedy{Options: []string{"--force"}, To: "to measure while it runs"}

@@ -106,8 +106,15 @@ func (k systemdHandler) enabled(ctx context.Context, name string) (setting.Value
 	return setting.Text(p["UnitFileState"]), nil
 }
 
-func (k systemdHandler) set(ctx context.Context, name, _ string, value string) error {
-	verb := map[string]string{"active": "start", "inactive": "stop", "enabled": "enable", "disabled": "disable"}[value]
+func (k systemdHandler) set(ctx context.Context, name, aspect, value string) error {
+	verb := map[string]string{"active": "start", "inactive": "stop", "enabled": "enable", "disabled": "disable", "masked": "mask"}[value]
+	if aspect == "enabled" && verb != "mask" {
+		if now, err := k.enabled(ctx, name); err == nil && now.Text == "masked" { // a link to /dev/null hides the unit's file
+			if err := tell(ctx, k.host, "systemctl", "unmask", "--", name); err != nil {
+				return err
+			}
+		}
+	}
 	return tell(ctx, k.host, "systemctl", verb, "--", name)
 }
 

@@ -16,7 +16,7 @@ import (
 // Kinds returns the setting kinds that this plug-in adds:
 //
 //	unit:NAME/active               "active" or "inactive"
-//	unit:NAME/enabled              "enabled", "disabled", or another word of systemctl is-enabled
+//	unit:NAME/enabled              "enabled", "disabled", "masked", or another word of systemctl is-enabled
 //	unit:NAME/dropin/FILE          a drop-in of a systemd unit, which is reloaded
 //	unit:NAME/dropin+restart/FILE  the same, and a running service is restarted with it
 //	unit:NAME/LimitNOFILE          a limit of a service's processes, in a drop-in of fettle's own
@@ -118,6 +118,10 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		v.Text = map[string]string{"active": "inactive", "enabled": "disabled"}[aspect]
 	}
 	switch v.Text {
+	case "masked":
+		if initOf(k.host) == serviceSystemd {
+			return h.set(ctx, name, aspect, v.Text)
+		}
 	case "active", "inactive", "enabled", "disabled":
 		return h.set(ctx, name, aspect, v.Text)
 	}
