@@ -40,6 +40,8 @@ type Plan struct {
 	// Skipped lists the sections that are disabled or do not apply to this machine. For fettle irq
 	// advise it lists the devices that keep their settings.
 	Skipped []Skipped `json:"skipped,omitempty"`
+	// Tested is set if the plan has kernel arguments: how well they were tested on such a system.
+	Tested *Tested `json:"tested,omitempty"`
 
 	undecided []error        // reasons why it is unknown whether some sections apply
 	state     *journal.State // the journal's state when the plan was made

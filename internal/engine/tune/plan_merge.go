@@ -39,6 +39,9 @@ func posOf(r setting.Reason) profile.Pos { return profile.Pos{File: r.File, Line
 func (b *builder) done() *Plan {
 	b.orderAfterScheduler()
 	b.orderAfterCoupled()
+	if slices.ContainsFunc(b.plan.Steps, func(st Step) bool { return st.Setting.Kind == "bootloader" && st.Action == Write }) {
+		b.plan.Tested = testedOn(b.Host)
+	}
 	return b.plan
 }
 

@@ -140,8 +140,11 @@ func PrintPlan(s *ui.Screen, p *Plan, l Listing) {
 		changeGrid(s, groups).Write(s)
 	}
 	writeOthers(s, "not written", others, l)
-	if len(p.Activations())+len(p.Skipped) > 0 {
+	if len(p.Activations())+len(p.Skipped) > 0 || p.Tested != nil {
 		fmt.Fprintln(s.Out)
+	}
+	if p.Tested != nil {
+		ui.PrintLine(s, "· %s", p.Tested)
 	}
 	for _, a := range p.Activations() {
 		ui.PrintLine(s, "· then: %s", a)
