@@ -138,6 +138,7 @@ func TestRefusedJobs(t *testing.T) {
 // TestBench measures the loopback device: every cell has its quantities, and the record can be
 // read again.
 func TestBench(t *testing.T) {
+	t.Parallel()
 	p, key, ended := peer(t)
 	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
 	if err != nil {
@@ -145,6 +146,9 @@ func TestBench(t *testing.T) {
 	}
 	plan := NewPlan()
 	plan.For, plan.Bytes, plan.Every = time.Second, 16<<30, 200*time.Microsecond
+	if testing.Short() { // one cell of each kind
+		plan.Cells = []Cell{{Kind: Send, Streams: 2}, {Kind: Request, Size: 1}, {Kind: Probes}, {Kind: LoadDown, Streams: 2}}
+	}
 	rounds := 0
 	b := Bench{Client: c, Plan: plan, Finished: func(r *Result) error {
 		if rounds++; r.Cut == nil || r.Cut.Done != rounds {
