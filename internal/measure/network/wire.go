@@ -170,7 +170,7 @@ func greetAsClient(c *control, key string) (session, hello, error) {
 	s := session{key: key, client: randomHex()}
 	var h hello
 	if err := c.read(&h); err != nil {
-		return s, h, fmt.Errorf("no answer of fettle bench network --serve: %w", err)
+		return s, h, fmt.Errorf("no answer of fettle bench network --serve, which may serve another client already: %w", err)
 	}
 	if h.Protocol != Protocol || len(h.Nonce) != 32 {
 		return s, h, fmt.Errorf("the peer has protocol %.100q, this fettle %s; use the same version on both machines", h.Protocol, Protocol)
