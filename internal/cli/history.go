@@ -49,6 +49,8 @@ type HistoryItem struct {
 	// Changed is the number of those values that the transaction changed, or may have changed if it
 	// was cut off: the others already were as requested, or were rejected.
 	Changed int `json:"changed"`
+	// Refused are the values that the transaction did not write, with the reason.
+	Refused []journal.Refused `json:"refused,omitempty"`
 	// Result is done, partial, rolled-back, incomplete or cut-off.
 	Result string `json:"result"`
 	Live   bool   `json:"live"`
@@ -153,6 +155,13 @@ func (it HistoryItem) what() string {
 	if it.Note != "" {
 		text += ": " + it.Note
 	}
+	if n := len(it.Refused); n > 0 {
+		text += "; not written: " + tune.SettingWords(it.Refused[0].Setting)
+		if n > 1 {
+			text += fmt.Sprintf(" and %d more", n-1)
+		}
+		text += ", " + it.Refused[0].Why
+	}
 	return text
 }
 
@@ -161,6 +170,7 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 		Tx: t.ID, Time: t.Time, Kind: t.Kind, User: t.User, Reason: strings.Join(strings.Fields(t.Reason), " "),
 		Result: "cut-off", Live: t.IsLive(), UndoneBy: t.UndoneBy(), SupersededBy: t.Superseded, Undoes: t.Undoes,
 	}
+	it.Refused = t.Refused
 	it.Note, it.Caller, it.Planned, it.ConfirmedBy = t.Note, t.Caller, t.Planned, t.ConfirmedBy
 	it.From = unknownPlace
 	if t.Caller != nil {

@@ -13,6 +13,7 @@ import (
 //	Activator         values take effect after a program reloads or restarts
 //	Aliaser           a setting has a second name of another kind
 //	Comparer          the kernel reads and prints each setting in its own way
+//	Composite         a value has parts that are settings of their own
 //	Decider           the value of one setting determines the values of others
 //	Exclusive         two settings express one limit: the last one written is in force
 //	FileLister        values are kept in a file that has other lines too
@@ -53,6 +54,24 @@ type Aliaser interface {
 // prints each in its own way.
 type Comparer interface {
 	Compare(s Setting, want, read Value) Comparison
+}
+
+// Composite is a kind with values that consist of parts, such as the arguments of a kernel. A part
+// is named like a setting of another kind, which only reads it, so that one part can be kept.
+type Composite interface {
+	// Parts returns the parts of a value in order.
+	Parts(Value) []Part
+	// Join returns a value with these parts instead of its own; Absent if nothing is left.
+	Join(Value, []Part) Value
+}
+
+// Part is one part of a value.
+type Part struct {
+	Setting Setting // resolved; zero if the part is not a setting
+	Value   Value
+	Text    string // as it is written
+	// Implies are other parts with the same effect.
+	Implies []Part
 }
 
 // Decider is a kind with settings that determine the values of other settings: a second name

@@ -65,7 +65,9 @@ func TestXCCDF(t *testing.T) {
 	d, got, _ := requirements(t, "xccdf.xml")
 	want := []string{
 		"sysctl_net_ipv4_conf_all_rp_filter sysctl:net.ipv4.conf.all.rp_filter [] fail",
-		"sysctl_net_ipv4_conf_default_rp_filter sysctl:net.ipv4.conf.default.rp_filter [] fail",
+		"sysctl_net_ipv4_conf_default_rp_filter sysctl:net.ipv4.conf.default.rp_filter [1] fail", // equals is XCCDF's default
+		"service_autofs_disabled unit:autofs.service/active [] pass",
+		"service_autofs_disabled unit:autofs.service/enabled [] pass",
 		"sysctl_net_ipv4_ip_forward sysctl:net.ipv4.ip_forward [] fail",
 		"sysctl_fs_suid_dumpable sysctl:fs.suid_dumpable [] fail",
 		"sysctl_kernel_randomize_va_space sysctl:kernel.randomize_va_space [] fail",
@@ -99,9 +101,12 @@ func TestUnclear(t *testing.T) {
 		{"a pattern", check(plain, "", object, `<o:value operation="pattern match">^[12]$</o:value>`), "sysctl:a.b []"},
 		{"an unknown variable", check(plain, "", object, `<o:value var_ref="v1"/>`), "sysctl:a.b []"},
 		{"negated", check(`<o:criteria negate="true">`+plain+`</o:criteria>`, "", object, `<o:value>1</o:value>`), "sysctl:a.b []"},
-		{"negated twice", check(`<o:criteria negate="true"><o:criterion negate="true" test_ref="t1"/></o:criteria>`, "", object, `<o:value>1</o:value>`), "sysctl:a.b []"},
+		{"negated twice", check(`<o:criteria negate="true"><o:criterion negate="true" test_ref="t1"/></o:criteria>`, "", object, `<o:value>1</o:value>`), "sysctl:a.b [1]"},
+		{"negated by 1", check(`<o:criteria negate="1">`+plain+`</o:criteria>`, "", object, `<o:value>1</o:value>`), "sysctl:a.b []"},
 		{"none may be", check(plain, `check="none satisfy"`, object, `<o:value>1</o:value>`), "sysctl:a.b []"},
 		{"a pattern of names", check(plain, "", ` operation="pattern match">^a`, `<o:value>1</o:value>`), ""},
+		{"a name with an equals sign", check(plain, "", ">a.b=c", `<o:value>1</o:value>`), ""},
+		{"a value after a long text", check(plain, "", object, `<o:value>1<!-- -->`+strings.Repeat("1", 2*maxText)+`</o:value>`), "sysctl:a.b []"},
 		{"a name outside", check(plain, "", ">../../etc/passwd", `<o:value>1</o:value>`), ""},
 		{"an endless definition", check(`<o:criteria><o:extend_definition definition_ref="d1"/><o:criterion test_ref="t1"/></o:criteria>`, "", object, `<o:value>1</o:value>`), "sysctl:a.b [1]"},
 		{"a value with a bracket", check(plain, "", object, `<o:value>1] = x</o:value>`), "sysctl:a.b []"},
@@ -126,14 +131,16 @@ func TestUnclear(t *testing.T) {
 // TestHostile tests documents that are refused.
 func TestHostile(t *testing.T) {
 	for what, doc := range map[string]string{
-		"a DTD":             `<!DOCTYPE a [<!ENTITY x "1">]>` + wrap(""),
-		"an entity":         wrap("&x;"),
-		"depth":             strings.Repeat("<a>", 1_000_000),
-		"no result":         "<a/>",
-		"cut off":           wrap("")[:100],
-		"not XML":           "PK\x03\x04",
-		"another encoding":  `<?xml version="1.0" encoding="UTF-16"?>` + wrap(""),
-		"too many criteria": wrap(`<o:definition id="d" class="c">` + strings.Repeat(`<o:criterion test_ref="x"/>`, maxItems+1) + `</o:definition>`),
+		"a DTD":               `<!DOCTYPE a [<!ENTITY x "1">]>` + wrap(""),
+		"an entity":           wrap("&x;"),
+		"depth":               strings.Repeat("<a>", 1_000_000),
+		"no result":           "<a/>",
+		"cut off":             wrap("")[:100],
+		"not XML":             "PK\x03\x04",
+		"a STIG checklist":    "<CHECKLIST><ASSET/></CHECKLIST>",
+		"a checklist in JSON": `{"title":"STIG","cklb_version":"1.0"}`,
+		"another encoding":    `<?xml version="1.0" encoding="UTF-16"?>` + wrap(""),
+		"too many criteria":   wrap(`<o:definition id="d" class="c">` + strings.Repeat(`<o:criterion test_ref="x"/>`, maxItems+1) + `</o:definition>`),
 	} {
 		if d, err := Read(strings.NewReader(doc)); err == nil {
 			t.Errorf("%s: accepted: %+v", what, d)
@@ -155,7 +162,7 @@ func TestUnits(t *testing.T) {
 
 // FuzzRead tests that no document makes the reader fail or name a setting outside.
 func FuzzRead(f *testing.F) {
-	for _, name := range []string{"arf.xml", "xccdf.xml"} {
+	for _, name := range []string{"arf.xml", "xccdf.xml", "arf-arguments.xml"} {
 		text, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			f.Fatal(err)
@@ -171,7 +178,7 @@ func FuzzRead(f *testing.F) {
 		}
 		all, _ := d.Requirements(h)
 		for _, r := range all {
-			if r.Setting.Kind != "sysctl" && r.Setting.Kind != "unit" || strings.ContainsAny(r.Setting.Name, "\n\x00*") || strings.Contains(r.Setting.Name, "..") {
+			if !slices.Contains([]string{"sysctl", "unit", "cmdline", "module", "modprobe"}, r.Setting.Kind) || strings.ContainsAny(r.Setting.Name, "\n\x00*") || strings.Contains(r.Setting.Name, "..") {
 				t.Errorf("%q", r.Setting.Name)
 			}
 			for _, a := range r.Allowed {

@@ -28,92 +28,127 @@ func (r *Requirement) Short() string {
 }
 
 // Requirements returns what the selected rules require of settings, and the number of selected
-// rules that name no setting which fettle could change. h is the machine; it is needed only for a
-// document without checks, whose rules name a kernel variable with underscores.
+// rules that name no setting which fettle could change. h is the machine: its values decide between
+// alternatives, and a document without checks names its settings with underscores.
 func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
 	for i := range d.Rules {
 		r := &d.Rules[i]
 		if !r.required() {
 			continue
 		}
+		w := walk{Document: d, host: h, rule: r}
 		var found []Requirement
-		if d.Checks {
-			seen := map[string]bool{}
-			for _, c := range r.checks {
-				found = append(found, d.ofDefinition(r, c, false, seen)...)
+		for _, c := range r.checks {
+			w.visits = 0
+			if root, ok := d.defs[c]; ok {
+				for _, q := range w.requirements(root, false) {
+					found = join(found, q, false)
+				}
 			}
-		} else if q, ok := d.byName(h, r); ok {
-			found = append(found, q)
+		}
+		if !w.named {
+			found = d.byName(h, r)
 		}
 		if len(found) == 0 {
 			others++
 		}
 		for _, q := range found {
-			if !slices.ContainsFunc(all, func(o Requirement) bool { return o.Rule == q.Rule && o.Setting == q.Setting }) {
-				all = append(all, q)
-			}
+			all = join(all, q, false)
 		}
 	}
 	return all, others
 }
 
-// ofDefinition follows a definition to its tests. Alternatives (OR) count like conditions: a value
-// that one of them requires fulfills the rule.
-func (d *Document) ofDefinition(r *RuleResult, id string, negated bool, seen map[string]bool) (out []Requirement) {
-	if seen[id] || len(seen) > maxExtends {
+// ofTest returns what a test requires.
+func (w *walk) ofTest(id string, negated bool) (out []Requirement) {
+	t, ok := w.tests[id]
+	if !ok {
 		return nil
 	}
-	seen[id] = true
-	for _, c := range d.defs[id] {
-		negated := negated != c.negated
-		if c.extends != "" {
-			out = append(out, d.ofDefinition(r, c.extends, negated, seen)...)
-			continue
-		}
-		t, ok := d.tests[c.test]
-		if !ok {
-			continue
-		}
-		o := d.objects[t.object]
-		if o.unsure {
-			continue
-		}
-		allowed := d.allowed(r, t)
-		if negated || t.negative {
-			allowed = nil
-		}
-		switch {
-		case o.sysctl != "":
-			if p, err := setting.SysctlPath(o.sysctl); err == nil && !strings.ContainsAny(o.sysctl, "*?[ \t\n") {
-				out = append(out, Requirement{r.ID, r.Result, setting.Setting{Kind: "sysctl", Name: setting.SysctlName(p)}, allowed})
+	opposite := negated || t.negative
+	switch t.kind {
+	case "sysctl":
+		if name, ok := w.sysctlOf(t); ok {
+			p, err := setting.SysctlPath(name)
+			if err != nil {
+				return nil
 			}
-		case o.unit != "":
-			for _, name := range unitNames(o.unit) {
-				out = append(out, unitRequirements(r, name, o.property, allowed)...)
-			}
+			out = []Requirement{w.requirement("sysctl", setting.SysctlName(p), w.allowed(t, "value"))}
+		}
+	case "systemdunitproperty":
+		out = w.ofUnit(t)
+	case "systemdunitdependency":
+		out = w.ofDependency(t)
+	case "textfilecontent54":
+		out = w.ofText(t)
+	}
+	for i := range out {
+		w.named = true
+		if opposite {
+			out[i].Allowed = nil
 		}
 	}
 	return out
 }
 
-// unitRequirements returns the settings of a unit that its property depends on.
-func unitRequirements(r *RuleResult, name, property string, allowed []string) []Requirement {
-	aspect, known := "enabled", []string(nil)
-	switch property {
-	case "ActiveState":
-		aspect = "active"
-		if slices.Contains(allowed, "active") {
-			known = []string{"active"}
-		} else if slices.Contains(allowed, "inactive") {
-			known = []string{"inactive"}
-		}
-	case "UnitFileState":
-		known = allowed
-	case "LoadState": // masked: neither enabled nor active is right
-	default:
+func (w *walk) requirement(kind, name string, allowed []string) Requirement {
+	return Requirement{w.rule.ID, w.rule.Result, setting.Setting{Kind: kind, Name: name}, allowed}
+}
+
+// sysctlOf returns the kernel variable that a test names exactly.
+func (w *walk) sysctlOf(t test) (string, bool) {
+	name, ok := w.exact(w.objects[t.object], "name")
+	return name, ok && !strings.ContainsAny(name, "*?[= \t\n")
+}
+
+// exact returns a part of an object that is compared with equals.
+func (w *walk) exact(e entities, name string) (string, bool) {
+	_, unsure := e[""]
+	part := e[name]
+	return part.value, !unsure && part.op == "equals" && part.variable == "" && part.value != ""
+}
+
+// ofUnit returns the settings of units whose property a test compares.
+func (w *walk) ofUnit(t test) (out []Requirement) {
+	o := w.objects[t.object]
+	property, ok := w.exact(o, "property")
+	unit := o["unit"]
+	if !ok || unit.variable != "" || unit.op != "equals" && unit.op != "pattern match" {
 		return nil
 	}
-	return []Requirement{{r.ID, r.Result, setting.Setting{Kind: "unit", Name: name + "/" + aspect}, known}}
+	allowed := w.allowed(t, "value")
+	for _, name := range unitNames(unit.value) {
+		aspect, known := "enabled", []string(nil)
+		switch property {
+		case "ActiveState":
+			aspect = "active"
+			if slices.Contains(allowed, "active") {
+				known = []string{"active"}
+			} else if slices.Contains(allowed, "inactive") {
+				known = []string{"inactive"}
+			}
+		case "UnitFileState":
+			known = allowed
+		case "LoadState": // masked: neither enabled nor active is right
+		default:
+			return nil
+		}
+		out = append(out, w.requirement("unit", name+"/"+aspect, known))
+	}
+	return out
+}
+
+// ofDependency returns the units that a target must start, so they must be enabled.
+func (w *walk) ofDependency(t test) (out []Requirement) {
+	if target, ok := w.exact(w.objects[t.object], "unit"); !ok || !strings.HasSuffix(target, ".target") {
+		return nil
+	}
+	for _, name := range w.allowed(t, "dependency") {
+		if unitName().MatchString(name) {
+			out = append(out, w.requirement("unit", name+"/enabled", []string{"enabled"}))
+		}
+	}
+	return out
 }
 
 var (
@@ -146,51 +181,106 @@ func unitNames(name string) (out []string) {
 // comparisons maps the operations of OVAL to the form of Requirement.Allowed.
 var comparisons = map[string]string{"equals": "", "greater than or equal": ">=", "less than or equal": "<="}
 
-// allowed returns the values of a test's states. It returns nil if one of them is unknown.
-func (d *Document) allowed(r *RuleResult, t test) (out []string) {
+// allowed returns the values of a part of a test's states. It returns nil if one of them is
+// unknown.
+func (w *walk) allowed(t test, part string) (out []string) {
 	if len(t.states) > 1 && !t.any {
 		return nil // all of several states at once
 	}
 	for _, id := range t.states {
-		s, ok := d.states[id]
-		compare, known := comparisons[s.op]
+		e, ok := w.states[id][part]
+		compare, known := comparisons[e.op]
 		if !ok || !known {
 			return nil
 		}
-		if s.variable != "" {
-			if s.value, ok = d.values[r.exports[s.variable]]; !ok {
-				return nil
-			}
-		}
-		if s.value = strings.Join(strings.Fields(s.value), " "); s.value == "" || strings.ContainsAny(s.value, "[]|=<>") {
+		value, ok := w.valueOf(e)
+		if value = strings.Join(strings.Fields(value), " "); !ok || !plain(value) {
 			return nil
 		}
-		out = append(out, compare+s.value)
+		out = append(out, compare+value)
 	}
 	return out
 }
 
-// byName returns the requirement of a rule without checks. Its id has the name of the variable, with
-// an underscore for each separator; the name counts if exactly one variable of the machine fits. The
-// value is that of the only exported XCCDF value, if the document compares it with equals.
-func (d *Document) byName(h *host.Host, r *RuleResult) (Requirement, bool) {
-	_, name, ok := strings.Cut(r.ID, "_rule_sysctl_")
+// plain reports whether a value can stand in a line of keep.d.
+func plain(value string) bool { return value != "" && !strings.ContainsAny(value, "[]|=<>\n") }
+
+// valueOf returns the only value of an entity. A variable of OVAL gets it from an XCCDF value, or
+// joins other values.
+func (w *walk) valueOf(e entity) (string, bool) {
+	if e.variable == "" {
+		return e.value, true
+	}
+	if value, ok := w.values[w.rule.exports[e.variable]]; ok {
+		return value, true
+	}
+	v, ok := w.variables[e.variable]
+	if w.depth++; !ok || v.unknown || w.depth > maxExtends {
+		w.depth--
+		return "", false
+	}
+	defer func() { w.depth-- }()
+	switch {
+	case len(v.values) == 1 && len(v.parts) == 0:
+		return v.values[0].value, true
+	case len(v.values) > 0 || len(v.parts) == 0:
+		return "", false
+	}
+	var all strings.Builder
+	for _, part := range v.parts {
+		value, ok := w.valueOf(part)
+		if w.visits++; !ok || w.visits > maxVisits || all.Len()+len(value) > maxText {
+			return "", false
+		}
+		all.WriteString(value)
+	}
+	return all.String(), true
+}
+
+// byName returns the requirements of a rule without checks that name a setting. The rule is
+// recognized by its name, as ComplianceAsCode forms it.
+func (d *Document) byName(h *host.Host, r *RuleResult) []Requirement {
+	_, name, ok := strings.Cut(r.ID, "_rule_")
 	if !ok || len(name) > 200 {
-		return Requirement{}, false
+		return nil
 	}
-	found := variables(h, "/proc/sys", name, 0)
-	if len(found) != 1 {
-		return Requirement{}, false
+	w := walk{Document: d, host: h, rule: r}
+	if rest, ok := strings.CutPrefix(name, "sysctl_"); ok {
+		if found := variables(h, "/proc/sys", rest, 0); len(found) == 1 {
+			return []Requirement{w.requirement("sysctl", setting.SysctlName(found[0]), d.onlyValue(r))}
+		}
+		return nil
 	}
-	q := Requirement{Rule: r.ID, Result: r.Result, Setting: setting.Setting{Kind: "sysctl", Name: setting.SysctlName(found[0])}}
-	if len(r.exports) == 1 {
-		for _, id := range r.exports {
-			if v, ok := d.values[id]; ok && d.operator[id] == "equals" && v != "" && !strings.ContainsAny(v, "[]|=<>\n") {
-				q.Allowed = []string{v}
-			}
+	if m := moduleRule().FindStringSubmatch(name); m != nil {
+		return w.ofModule(m[1], m[2] != "")
+	}
+	if m := argumentRule().FindStringSubmatch(name); m != nil {
+		return []Requirement{w.requirement(argumentKind, plainArgument(m[1]), d.onlyValue(r))}
+	}
+	if m := serviceRule().FindStringSubmatch(name); m != nil {
+		return []Requirement{w.requirement("unit", m[1]+".service/active", nil), w.requirement("unit", m[1]+".service/enabled", nil)}
+	}
+	return nil
+}
+
+var (
+	moduleRule   = text.LazyRegexp(`^kernel_module_([A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*?)(_option)?_disabled$`)
+	argumentRule = text.LazyRegexp(`^(?:grub2|zipl|coreos)_([A-Za-z0-9_-]+?)(?:_kernel)?_argument(?:_absent)?$`)
+	serviceRule  = text.LazyRegexp(`^service_([A-Za-z0-9@-]+(?:_[A-Za-z0-9@-]+)*)_(?:enabled|disabled)$`)
+)
+
+// onlyValue returns the value of the only XCCDF value that a rule exports, if the document compares
+// it with equals.
+func (d *Document) onlyValue(r *RuleResult) []string {
+	if len(r.exports) != 1 {
+		return nil
+	}
+	for _, id := range r.exports {
+		if v, ok := d.values[id]; ok && d.operator[id] == "equals" && plain(v) {
+			return []string{v}
 		}
 	}
-	return q, true
+	return nil
 }
 
 // variables returns the files below dir whose path is name with underscores as separators.

@@ -43,6 +43,7 @@ var permanent = map[string]func(*builder) error{
 	"task":         never("a task ends with its process; set CPUAffinity=, Nice= or CPUSchedulingPolicy= in a drop-in of its unit"),
 	"cgroup":       never("a control group of version 1 ends with the boot; set AllowedCPUs= in a drop-in of its unit"),
 	"cgroup-mount": never("a mount of control groups of version 1 ends with the boot"),
+	"cmdline":      never("only the whole command line is kept; see the boot loader"),
 	"barrier":      never("write barriers belong to the options of the file system in /etc/fstab"),
 	"script":       never("only the script knows what it sets"),
 	"devscript":    never("only the script knows what it sets"),

@@ -59,6 +59,9 @@ type Begin struct {
 	Restore []Ref `json:"restore,omitempty"`
 	// Try is set for a trial: it is undone unless confirmed in time.
 	Try *Try `json:"try,omitempty"`
+	// Refused are the values that the transaction did not write because keep.d, a compliance rule or
+	// fettle itself refused them; at most MaxRefused. Older versions ignore it.
+	Refused []Refused `json:"refused,omitempty"`
 	// Room is the expected size in bytes of the transaction's further records; it is not recorded.
 	Room int64 `json:"-"`
 }
@@ -68,6 +71,16 @@ type Planned struct {
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
 }
+
+// Refused is a value that was not written. It needs no undo.
+type Refused struct {
+	Setting setting.Setting `json:"setting"`
+	Want    setting.Value   `json:"want"`
+	Why     string          `json:"why"` // at most MaxNote bytes
+}
+
+// MaxRefused is the maximum number of refused values in one record.
+const MaxRefused = 200
 
 // MaxNote is the maximum length of a caller's reason, in bytes.
 const MaxNote = 500

@@ -152,7 +152,7 @@ const maxShortReason = 200
 // short returns the begin record of an undo without details for the history. It then fits into the
 // reserved space, whatever its command line and note.
 func (b Begin) short() Begin {
-	b.Note, b.Planned = "", nil
+	b.Note, b.Planned, b.Refused = "", nil, nil
 	if len(b.Reason) > maxShortReason {
 		b.Reason = strings.ToValidUTF8(b.Reason[:maxShortReason], "")
 	}

@@ -140,7 +140,13 @@ func PrintUndone(s *ui.Screen, u *Undone, h *ui.Headline, details bool) {
 	for _, r := range u.Remains {
 		remains.Rows = append(remains.Rows, []string{SettingWords(r.Setting), r.Why})
 	}
-	for _, g := range []ui.Grid{planned, restored, g, gone, remains} {
+	refused := ui.Grid{Columns: []ui.Column{{Head: "never written"}, {Head: "value"}, {Head: "why", Below: true}}}
+	for _, r := range u.Refused {
+		if details || u.Result == ResultPlanned {
+			refused.Rows = append(refused.Rows, []string{SettingWords(r.Setting), value(r.Want), r.Why})
+		}
+	}
+	for _, g := range []ui.Grid{planned, restored, g, gone, remains, refused} {
 		if len(g.Rows) > 0 {
 			fmt.Fprintln(s.Out)
 			g.Write(s)

@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -111,6 +112,20 @@ func (p *Plan) room() int64 {
 	return room
 }
 
+// refused returns the values that the plan does not write because they are refused or kept.
+func (p *Plan) refused() (out []journal.Refused) {
+	for _, s := range p.Steps {
+		if s.Action == None && (s.Verdict == plugin.Refused || s.Verdict == plugin.Kept) && len(out) < journal.MaxRefused {
+			want := s.Want
+			if len(want.Text) > journal.MaxNote {
+				want = setting.Text(host.EscapeTruncate(want.Text, journal.MaxNote))
+			}
+			out = append(out, journal.Refused{Setting: s.Setting, Want: want, Why: host.EscapeTruncate(s.Why, journal.MaxNote)})
+		}
+	}
+	return out
+}
+
 // Planner makes a plan for the journal's state s. It is called while the lock is held.
 type Planner func(ctx context.Context, s *journal.State) (*Plan, error)
 
@@ -172,7 +187,7 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 		return nil, err
 	}
 	t, err := j.Begin(e.started(ctx, journal.Begin{
-		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Room: p.room(),
+		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Refused: p.refused(), Room: p.room(),
 	}))
 	if err != nil {
 		return nil, err
@@ -274,6 +289,9 @@ func (e *Engine) holds(ctx context.Context, st *Step) error {
 	equal := func(a, b setting.Value) bool { return e.Kinds.Equal(st.Setting, a, b) }
 	if k, ok := e.Keep.Forbids(st.Want, equal, st.Setting); ok && st.Action != Same {
 		return fmt.Errorf("%s must not be changed: kept by %s (%s)", st.Setting, k, k.Reason)
+	}
+	if part, k, ok := e.changesPart(ctx, kind, st.Before, st.Want); ok && st.Action != Same {
+		return fmt.Errorf("%s must not be changed: kept by %s (%s)", part.Setting, k, k.Reason)
 	}
 	return nil
 }

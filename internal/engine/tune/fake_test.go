@@ -89,18 +89,19 @@ func planOf(e *tune.Engine, kind journal.TxKind, changes []setting.Change) tune.
 		e.Plugins = []plugin.Plugin{changesPlugin}
 		u := profile.Unit{Name: "changes", Type: "changes", Enabled: true, Devices: "*"}
 		for _, c := range changes {
-			u.Options = append(u.Options, profile.Option{Name: c.Setting.Name, Value: c.Want.Text})
+			u.Options = append(u.Options, profile.Option{Name: c.Setting.String(), Value: c.Want.Text})
 		}
 		return e.PlanProfile(ctx, &profile.Profile{Names: []string{"test"}, Units: []profile.Unit{u}}, s)
 	}
 }
 
-// changesPlugin sets sysctls by name.
+// changesPlugin sets settings by name.
 var changesPlugin = plugin.Plugin{
 	Name: "changes",
 	Free: func(name string) (plugin.Option, bool) {
 		return plugin.Option{Name: name, Plan: func(_ context.Context, _ *plugin.Request, o profile.Option, _ string) ([]plugin.Item, error) {
-			return []plugin.Item{plugin.Want(plugin.Sysctl(o.Name), o.Value, o)}, nil
+			s, err := setting.Parse(o.Name)
+			return []plugin.Item{plugin.Want(s, o.Value, o)}, err
 		}}, true
 	},
 }

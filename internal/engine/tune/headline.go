@@ -192,6 +192,7 @@ func (u *Undone) Summarize() ui.Headline {
 		{"failed", "could not be restored", n[journal.Failed]},
 		{"gone", "no longer exists", gone},
 		{"ended", "ended by themselves", ended},
+		{"refused", "never written (refused or kept)", len(u.Refused)},
 	} {
 		if part.n > 0 {
 			line += ", " + h.Count(part.name, part.n, "") + " " + part.text

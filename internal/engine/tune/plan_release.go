@@ -120,6 +120,10 @@ func (b *builder) release(ctx context.Context, en *journal.Entry, st *Step, plan
 			return false
 		}
 	}
+	if part, k, ok := b.changesPart(ctx, kind, st.Before, st.Want); ok {
+		b.problem(posOf(en.Reason), "%s is no longer set by the active profile and stays, because of %s: %s", en.Setting, part.Text, k.why())
+		return false
+	}
 	if !b.left(en, now) {
 		if !planned {
 			b.problem(posOf(en.Reason), "%s is no longer set by the active profile and stays at %s, because another program changed it (fettle had set %s)",

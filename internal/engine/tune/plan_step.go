@@ -57,6 +57,9 @@ func (b *builder) item(ctx context.Context, it plugin.Item, unit string) {
 	} else {
 		err = step.read(kind.Read(ctx, id))
 	}
+	if !b.keepParts(ctx, &step, kind) {
+		return
+	}
 	b.decide(ctx, &step, kind, err)
 	b.add(step)
 }

@@ -163,7 +163,7 @@ func (e *Engine) keepUnmatched(p *Plan) []KeepEntry {
 		only.Keep = Keep{k}
 		keeps := func(step Step) bool {
 			_, _, ok := only.Kept(step.Setting, step.named())
-			return ok
+			return ok || only.keepsPart(step.Setting, step.Before, step.Want)
 		}
 		if !slices.ContainsFunc(p.Steps, keeps) {
 			out = append(out, k)

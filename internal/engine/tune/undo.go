@@ -21,6 +21,8 @@ type Undone struct {
 	Values []UndoneValue `json:"values"`
 	// Remains lists restored settings whose old value stays in force for a while.
 	Remains []Remaining `json:"remains,omitempty"`
+	// Refused are the values that the undone transactions had not written.
+	Refused []journal.Refused `json:"refused,omitempty"`
 }
 
 // Given returns the number of restored values that had differed, without side effects.
@@ -140,6 +142,7 @@ func (e *Engine) PlanUndo(ctx context.Context, s *journal.State, ids ...int) (*U
 	u := &Undone{Undoes: []int{}, Result: ResultPlanned, Values: []UndoneValue{}}
 	for _, t := range txs {
 		u.Undoes = append(u.Undoes, t.ID)
+		u.Refused = append(u.Refused, t.Refused...)
 	}
 	moves := e.moves(ctx, s, txs)
 	for i := range moves {
@@ -164,6 +167,9 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		return nil, err
 	}
 	u := &Undone{Tx: t.ID, Undoes: t.Undoes, Values: []UndoneValue{}}
+	for _, undone := range txs {
+		u.Refused = append(u.Refused, undone.Refused...)
+	}
 	left, gone := e.writeMoves(ctx, moves, effects)
 	left, derived := acceptDerived(moves, left)
 	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.readStanding(ctx, effects, left), derived...)}

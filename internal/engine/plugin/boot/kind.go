@@ -22,8 +22,10 @@ import (
 //	bootloader:bootc       the arguments of bootc's source "fettle"
 //	bootvars:/PATH         the variables of GRUB that a boot file references
 //	initrd:/boot/NAME      an initrd overlay: its bytes, or "archive of DIR"
+//	cmdline:ARGUMENT       one argument of the running kernel: read only
 func Kinds(h *host.Host) map[string]setting.Kind {
 	return map[string]setting.Kind{
+		argumentKind: argument{h},
 		"bootloader": kind{h},
 		"bootvars":   vars{h},
 		"initrd":     initrd{setting.NewFile(h, setting.Reboot), h},
