@@ -55,6 +55,7 @@ type Result struct {
 
 	kernelArguments []string
 	units           []unitState
+	subsystems      []string // of the udev rules
 }
 
 // Value is one value, and what keeps it.
@@ -119,8 +120,9 @@ func Of(ctx context.Context, h *host.Host, kinds setting.Kinds, in Input) (*Resu
 	var lost []Refused
 	var r *Result
 	// The names of the files decide about precedence, so the machine's other files are compared
-	// with each choice of names. The last round has only values that win.
-	for range maxRounds {
+	// with each choice of names. Each round takes a later name or removes a value, and the last one
+	// has only values that win.
+	for {
 		r = b.build(values)
 		losers, notes := b.losers(ctx, r)
 		if err := ctx.Err(); err != nil {
@@ -146,9 +148,6 @@ func Of(ctx context.Context, h *host.Host, kinds setting.Kinds, in Input) (*Resu
 	r.Refused = append(append(refused, r.Refused...), lost...)
 	return r, nil
 }
-
-// maxRounds is the maximum number of choices of names: one change of each name, and one removal.
-const maxRounds = 8
 
 // values returns the values to keep, in the order of writing, and those that cannot be kept
 // because they are not in force or not fixed.

@@ -256,12 +256,15 @@ func TestPrecedence(t *testing.T) {
 		{"the last file", map[string]string{"/etc/sysctl.d/zzz.conf": "vm.swappiness=1\n"}, "vm.swappiness=10", ""},
 		{"a later file with the other spelling", map[string]string{"/etc/sysctl.d/99-a.conf": "vm.dirty_bytes=1000000\n"}, "vm.dirty_ratio=10", "/etc/sysctl.d/zz-tuning.conf"},
 		{"a later line of tmpfiles.d", map[string]string{"/usr/lib/tmpfiles.d/a.conf": "w /sys/kernel/mm/transparent_hugepage/enabled - - - - always\n"}, "/sys/kernel/mm/transparent_hugepage/enabled=never", "/etc/tmpfiles.d/90-tuning.conf"},
+		{"a later file of modprobe.d", map[string]string{"/lib/modprobe.d/systemd.conf": "options nbd nbds_max=0\n"}, "modprobe:nbd=+r nbds_max=8", "/etc/modprobe.d/zz-tuning.conf"},
+		{"a later file of modprobe.d about another option", map[string]string{"/lib/modprobe.d/systemd.conf": "options nbd max_part=0\n"}, "modprobe:nbd=nbds_max=8", "/etc/modprobe.d/90-tuning.conf"},
+		{"the last file of modprobe.d", map[string]string{"/etc/modprobe.d/zzz.conf": "\noptions nbd nbds-max=0\n"}, "modprobe:nbd=nbds_max=8", ""},
 		{"the first line of tmpfiles.d", map[string]string{"/usr/lib/tmpfiles.d/10-a.conf": "w /sys/kernel/mm/transparent_hugepage/enabled - - - - always\n"}, "/sys/kernel/mm/transparent_hugepage/enabled=never", "/etc/tmpfiles.d/00-tuning.conf"},
 	} {
 		of := copyOf(t, c.files)
 		r := of(c.value)
 		switch {
-		case c.file == "" && (len(r.Refused) != 1 || len(r.Files) > 0 || !strings.Contains(r.Refused[0].Why, "zzz.conf:1")):
+		case c.file == "" && (len(r.Refused) != 1 || len(r.Files) > 0 || !strings.Contains(r.Refused[0].Why, "zzz.conf:")):
 			t.Errorf("%s: %+v", c.what, r)
 		case c.file != "" && (len(r.Values) != 1 || !slices.Equal(r.Values[0].By, []string{c.file}) || len(r.Refused) > 0):
 			t.Errorf("%s: %+v", c.what, r)
@@ -286,6 +289,35 @@ func TestTemplates(t *testing.T) {
 		}
 		if format == Ansible && !strings.Contains(r.Files[0].Content, "content: !unsafe") {
 			t.Errorf("Ansible would expand the content:\n%s", r.Files[0].Content)
+		}
+	}
+}
+
+// TestUnnamedDisk tests that a disk whose record of udev has no serial number is reported.
+func TestUnnamedDisk(t *testing.T) {
+	for _, record := range []string{"E:ID_BUS=ata\n", "E:ID_SERIAL=\n"} {
+		r := copyOf(t, map[string]string{"/run/udev/data/b8:0": record})("/sys/devices/pci0/ata1/host0/block/sda/queue/scheduler=mq-deadline")
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "sda") || !strings.Contains(r.Files[0].Content, `KERNEL=="sda"`) {
+			t.Errorf("%q: %v %+v", record, r.Notes, r.Files)
+		}
+	}
+}
+
+// TestPlaybookConditions tests that the playbook adds kernel arguments if one of them is missing,
+// and starts events for the subsystems of its rules only.
+func TestPlaybookConditions(t *testing.T) {
+	r := copyOf(t, nil)("bootloader:grubenv=nohz=on x='{{y}}'", "/sys/devices/pci0/virtio1/block/vda/queue/scheduler=none", "net.netfilter.nf_conntrack_max=1000")
+	if err := r.Convert(Ansible); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{" or (", `nohz=on([ "]|$)`, "--subsystem-match=block", "systemd-modules-load"} {
+		if !strings.Contains(r.Files[0].Content, want) {
+			t.Errorf("no %q in\n%s", want, r.Files[0].Content)
+		}
+	}
+	for line := range strings.Lines(r.Files[0].Content) {
+		if strings.Contains(line, "{{") && !strings.Contains(line, "!unsafe") || strings.Contains(line, "subsystem-match=net") {
+			t.Errorf("%q", line)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -92,6 +93,7 @@ func marshal(v any) (string, error) {
 
 // applied maps the beginning of a path to the handler that applies the file without a reboot.
 var applied = []struct{ prefix, handler string }{
+	{"/etc/modules-load.d/", "Load the modules"},
 	{"/etc/sysctl.d/", "Apply the kernel variables"},
 	{"/etc/tmpfiles.d/", "Write the attributes"},
 	{"/etc/udev/rules.d/", "Load the udev rules"},
@@ -104,7 +106,7 @@ var applied = []struct{ prefix, handler string }{
 func (r *Result) playbook() (string, error) {
 	var tasks, handlers []any
 	command := func(name string, argv ...string) object {
-		return object{"name", name, "ansible.builtin.command", object{"argv", words(argv)}}
+		return object{"name", name, "ansible.builtin.command", object{"argv", literal(argv)}}
 	}
 	add := func(h object) {
 		if !slices.ContainsFunc(handlers, func(o any) bool { return o.(object)[1] == h[1] }) {
@@ -115,10 +117,10 @@ func (r *Result) playbook() (string, error) {
 	for _, f := range r.Files {
 		if dir := path.Dir(f.Path); !slices.Contains(dirs, dir) {
 			dirs = append(dirs, dir)
-			tasks = append(tasks, object{"name", "Make " + dir, "ansible.builtin.file", object{"path", dir, "state", "directory", "mode", "0755"}})
+			tasks = append(tasks, object{"name", template("Make " + dir), "ansible.builtin.file", object{"path", template(dir), "state", "directory", "mode", "0755"}})
 		}
-		task := object{"name", "Write " + f.Path, "ansible.builtin.copy", object{
-			"dest", f.Path, "owner", "root", "group", "root", "mode", "0644", "content", template(f.Content),
+		task := object{"name", template("Write " + f.Path), "ansible.builtin.copy", object{
+			"dest", template(f.Path), "owner", "root", "group", "root", "mode", "0644", "content", template(f.Content),
 		}}
 		for _, a := range applied {
 			if !strings.HasPrefix(f.Path, a.prefix) {
@@ -126,13 +128,15 @@ func (r *Result) playbook() (string, error) {
 			}
 			task = append(task, "notify", a.handler)
 			switch a.prefix {
+			case "/etc/modules-load.d/":
+				add(command(a.handler, "/usr/lib/systemd/systemd-modules-load", f.Path))
 			case "/etc/sysctl.d/":
 				add(command(a.handler, "/usr/lib/systemd/systemd-sysctl", f.Path))
 			case "/etc/tmpfiles.d/":
 				add(command(a.handler, "systemd-tmpfiles", "--create", f.Path))
 			case "/etc/udev/rules.d/":
-				add(object{"name", a.handler, "ansible.builtin.command", object{"argv", words([]string{"udevadm", "control", "--reload"})}, "notify", "Apply the udev rules"})
-				add(command("Apply the udev rules", "udevadm", "trigger", "--action=change", "--subsystem-match=block", "--subsystem-match=net"))
+				add(object{"name", a.handler, "ansible.builtin.command", object{"argv", literal([]string{"udevadm", "control", "--reload"})}, "notify", "Apply the udev rules"})
+				add(command("Apply the udev rules", append([]string{"udevadm", "trigger", "--settle", "--action=change"}, r.matches()...)...))
 			default:
 				add(object{"name", a.handler, "ansible.builtin.systemd", object{"daemon_reload", true}})
 			}
@@ -146,15 +150,11 @@ func (r *Result) playbook() (string, error) {
 		switch c.Argv[0] {
 		case "systemctl": // of r.units
 		case "grubby", "rpm-ostree":
-			args := ""
-			for _, a := range r.kernelArguments {
-				args += " and (' " + a + "' not in kernel_arguments.stdout)"
-			}
 			tasks = append(tasks,
-				object{"name", "Read the kernel arguments", "ansible.builtin.command", object{"argv", words(map[string][]string{
+				object{"name", "Read the kernel arguments", "ansible.builtin.command", object{"argv", literal(map[string][]string{
 					"grubby": {"grubby", "--info=ALL"}, "rpm-ostree": {"rpm-ostree", "kargs"},
 				}[c.Argv[0]])}, "register", "kernel_arguments", "changed_when", false, "check_mode", false},
-				object{"name", "Add the kernel arguments", "ansible.builtin.command", object{"argv", words(c.Argv)}, "when", strings.TrimPrefix(args, " and "), "changed_when", true})
+				object{"name", "Add the kernel arguments", "ansible.builtin.command", object{"argv", literal(c.Argv)}, "when", r.missing(c.Argv[0]), "changed_when", true})
 		default:
 			add(command("Make the configuration of GRUB", c.Argv...))
 		}
@@ -164,7 +164,7 @@ func (r *Result) playbook() (string, error) {
 		if u.enabled {
 			word = "Enable "
 		}
-		tasks = append(tasks, object{"name", word + u.name, "ansible.builtin.systemd", object{"name", u.name, "enabled", u.enabled}})
+		tasks = append(tasks, object{"name", template(word + u.name), "ansible.builtin.systemd", object{"name", template(u.name), "enabled", u.enabled}})
 	}
 	if len(tasks) == 0 {
 		tasks = []any{}
@@ -177,9 +177,42 @@ func (r *Result) playbook() (string, error) {
 	return head + "\n---\n" + text, err
 }
 
-func words(argv []string) []any {
+// matches returns the arguments of udevadm trigger for the devices of the rules.
+func (r *Result) matches() (args []string) {
+	for _, s := range r.subsystems {
+		args = append(args, "--subsystem-match="+s)
+	}
+	return args
+}
+
+// missing returns a condition of Ansible: a line of the program's output lacks one of the kernel
+// arguments. grubby prints a line args="..." for each kernel, rpm-ostree all arguments in one line.
+func (r *Result) missing(program string) string {
+	lines := "kernel_arguments.stdout_lines"
+	if program == "grubby" {
+		lines += " | select('match', 'args=')"
+	}
+	conditions := make([]string, len(r.kernelArguments))
+	for i, a := range r.kernelArguments {
+		pattern := `(^|[ "])` + regexp.QuoteMeta(a) + `([ "]|$)`
+		pattern = strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(pattern)
+		conditions[i] = "(" + lines + " | reject('search', '" + pattern + "') | list | length > 0)"
+	}
+	return strings.Join(conditions, " or ")
+}
+
+// literal returns words that Ansible does not expand.
+func literal(argv []string) []any {
 	out := make([]any, len(argv))
 	for i, a := range argv {
+		out[i] = template(a)
+	}
+	return out
+}
+
+func plain(list []string) []any {
+	out := make([]any, len(list))
+	for i, a := range list {
 		out[i] = a
 	}
 	return out
@@ -234,7 +267,7 @@ func (r *Result) machineConfig() (string, error) {
 	}
 	spec := object{"config", config}
 	if len(r.kernelArguments) > 0 {
-		spec = append(spec, "kernelArguments", words(r.kernelArguments))
+		spec = append(spec, "kernelArguments", plain(r.kernelArguments))
 	}
 	text, err := marshal(object{
 		"apiVersion", "machineconfiguration.openshift.io/v1", "kind", "MachineConfig",

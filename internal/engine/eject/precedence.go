@@ -28,6 +28,12 @@ func (b *builder) losers(ctx context.Context, r *Result) (losers []Refused, note
 	h.Files = over
 	claims, _ := override.Read(ctx, &h, b.kinds)
 	for _, v := range r.Values {
+		for _, p := range parameters(v) {
+			if c, ok := lastOther(claims.For(p.setting), over); ok && !b.kinds.Equal(p.setting, c.Value, p.want) {
+				losers = append(losers, Refused{v.Setting, v.Want, c.Place() + " sets " + p.setting.Name + " to " + showValue(c.Value) + " later"})
+				break
+			}
+		}
 		if !claimable(v.Setting) {
 			continue
 		}
@@ -59,6 +65,40 @@ func (b *builder) losers(ctx context.Context, r *Result) (losers []Refused, note
 		notes = append(notes, unread[0].File+" could not be read; a line there may win")
 	}
 	return losers, notes
+}
+
+// parameter is a module's parameter that a line of modprobe.d sets.
+type parameter struct {
+	setting setting.Setting
+	want    setting.Value
+}
+
+// parameters returns the parameters in the options of a module.
+func parameters(v Value) (out []parameter) {
+	if v.Setting.Kind != "modprobe" {
+		return nil
+	}
+	for _, option := range strings.Fields(strings.TrimPrefix(v.Want.Text, "+r")) {
+		name, value, assigned := strings.Cut(option, "=")
+		if !assigned {
+			value = "1"
+		}
+		file := "/sys/module/" + strings.ReplaceAll(v.Setting.Name, "-", "_") + "/parameters/" + strings.ReplaceAll(name, "-", "_")
+		out = append(out, parameter{setting.Setting{Kind: "sysfs", Name: file}, setting.Text(strings.Trim(value, `"`))})
+	}
+	return out
+}
+
+// lastOther returns the line of another program's modprobe.d that comes after those of the new file.
+func lastOther(claims []override.Claim, over overlay) (last override.Claim, ok bool) {
+	for _, c := range claims {
+		if c.Source != override.Modprobe || c.Void != "" {
+			continue
+		}
+		_, own := over.files[c.File]
+		last, ok = c, !own
+	}
+	return last, ok
 }
 
 // claimable reports whether files of other programs can set a setting of this kind.

@@ -90,17 +90,16 @@ func (b *builder) serial(subsystem, device string) string {
 	if subsystem != "block" || !strings.HasPrefix(device, "sd") && !strings.HasPrefix(device, "nvme") {
 		return ""
 	}
-	number, _ := plugin.Attribute(b.host, "/sys/class/block/"+device+"/dev")
-	record, err := b.host.Files.ReadFile("/run/udev/data/b" + number)
-	if number == "" || err != nil {
-		b.unnamed = append(b.unnamed, device)
-		return ""
-	}
-	for line := range strings.Lines(string(record)) {
-		if id, ok := strings.CutPrefix(line, "E:ID_SERIAL="); ok && !strings.ContainsAny(id, `"*?[]|\`) {
-			return strings.TrimSpace(id)
+	if number, ok := plugin.Attribute(b.host, "/sys/class/block/"+device+"/dev"); ok && number != "" {
+		record, _ := b.host.Files.ReadFile("/run/udev/data/b" + number)
+		for line := range strings.Lines(string(record)) {
+			id, ok := strings.CutPrefix(line, "E:ID_SERIAL=")
+			if id = strings.TrimSpace(id); ok && id != "" && !strings.ContainsAny(id, `"*?[]|\`) {
+				return id
+			}
 		}
 	}
+	b.unnamed = append(b.unnamed, device)
 	return ""
 }
 
@@ -167,7 +166,9 @@ func (b *builder) writeRules() {
 		}
 	}
 	for _, r := range merged {
-		l.values += r.values
+		if l.values += r.values; !slices.Contains(b.out.subsystems, r.subsystem) {
+			b.out.subsystems = append(b.out.subsystems, r.subsystem)
+		}
 		// A device that is renamed has its final name in a move event.
 		match := `ACTION=="add|change|move"`
 		if r.run {

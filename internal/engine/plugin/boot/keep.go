@@ -38,7 +38,7 @@ func Keep(h *host.Host, s setting.Setting, want, orig setting.Value) (Kept, erro
 	if b.initrd != "" {
 		return Kept{}, fmt.Errorf("contains the initrd overlay %s, which dracut or initramfs-tools must replace; the kernel arguments are %s", b.initrd, b.args)
 	}
-	k := Kept{Arguments: strings.Fields(b.args)}
+	k := Kept{Arguments: words(b.args)}
 	l, err := kind{h}.loader(s)
 	if err != nil {
 		return Kept{}, err
@@ -66,7 +66,7 @@ func Keep(h *host.Host, s setting.Setting, want, orig setting.Value) (Kept, erro
 		if orig.Unknown {
 			return Kept{}, fmt.Errorf("the arguments without fettle are unknown, so its own cannot be told apart")
 		}
-		k.Arguments = without(k.Arguments, strings.Fields(orig.Text))
+		k.Arguments = without(k.Arguments, words(orig.Text))
 		k.Command = []string{"rpm-ostree", "kargs"}
 		for _, a := range k.Arguments {
 			k.Command = append(k.Command, "--append-if-missing="+a)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
@@ -26,9 +27,9 @@ func (k rpmOSTree) plan(_ context.Context, r *plugin.Request, o profile.Option, 
 	if err != nil {
 		return []plugin.Item{plugin.Refuse(k.setting(), o, plugin.Unknown, "%v", err)}, nil
 	}
-	args := strings.Fields(under.Text)
-	for _, a := range strings.Fields(want.args) {
-		if !hasWord(under.Text, a) {
+	args := words(under.Text)
+	for _, a := range words(want.args) {
+		if !slices.Contains(args, a) {
 			args = append(args, a)
 		}
 	}
@@ -51,10 +52,10 @@ func (k rpmOSTree) write(ctx context.Context, v setting.Value) error {
 		return err
 	}
 	argv := []string{"rpm-ostree", "kargs"}
-	for _, a := range without(strings.Fields(now.Text), strings.Fields(v.Text)) {
+	for _, a := range without(words(now.Text), words(v.Text)) {
 		argv = append(argv, "--delete="+a)
 	}
-	for _, a := range without(strings.Fields(v.Text), strings.Fields(now.Text)) {
+	for _, a := range without(words(v.Text), words(now.Text)) {
 		argv = append(argv, "--append="+a)
 	}
 	if len(argv) == 2 {
