@@ -57,13 +57,17 @@ func (f *Facts) visit(visit func(name string, l leaf)) {
 
 // List returns every fact in the order of the tree, and those sets that are absent or unknown
 // as a whole.
-func (f *Facts) List() []Item {
+func (f *Facts) List() []Item { return f.list(func(string, leaf) {}) }
+
+// list returns what List does, and calls also for each fact and set.
+func (f *Facts) list(also func(name string, l leaf)) []Item {
 	when := map[string]time.Time{}
 	for _, r := range f.Collectors {
 		when[r.Name] = r.Time
 	}
-	var items []Item
+	items := make([]Item, 0, 512) // a small machine has 500
 	f.visit(func(name string, l leaf) {
+		also(name, l)
 		n := state(l)
 		part, _, _ := strings.Cut(name, ".")
 		it := Item{Name: name, Absent: n.absent, Unknown: n.unknown, More: n.more, Source: n.source, Time: f.Time}
@@ -82,6 +86,7 @@ func (f *Facts) List() []Item {
 
 // Index finds facts by name. Create it once for many lookups.
 type Index struct {
+	list        []Item
 	items       map[string]Item
 	sets        map[string][]string // names of the items of known sets
 	missingSets []Item              // sets that are absent or unknown as a whole
@@ -89,11 +94,9 @@ type Index struct {
 
 // Index returns an index of the current facts.
 func (f *Facts) Index() *Index {
-	x := &Index{items: map[string]Item{}, sets: map[string][]string{}}
-	for _, it := range f.List() {
-		x.items[it.Name] = it
-	}
-	f.visit(func(name string, l leaf) {
+	x := &Index{sets: map[string][]string{}}
+	var missing []string
+	x.list = f.list(func(name string, l leaf) {
 		c, ok := l.(container)
 		switch {
 		case !ok:
@@ -101,11 +104,21 @@ func (f *Facts) Index() *Index {
 			x.sets[name] = []string{}
 			c.each(func(key string, _ any) { x.sets[name] = append(x.sets[name], key) })
 		default:
-			x.missingSets = append(x.missingSets, x.items[name])
+			missing = append(missing, name)
 		}
 	})
+	x.items = make(map[string]Item, len(x.list))
+	for _, it := range x.list {
+		x.items[it.Name] = it
+	}
+	for _, name := range missing {
+		x.missingSets = append(x.missingSets, x.items[name])
+	}
 	return x
 }
+
+// List returns what Facts.List does, without another walk.
+func (x *Index) List() []Item { return x.list }
 
 // Lookup finds a fact by name. Names below an absent or unknown set have the state of the set.
 // ok is false for unknown names.

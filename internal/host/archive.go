@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -26,6 +27,9 @@ type archive struct {
 	asks     map[string][]byte // recorded answers of programs over a connection, by question
 	// incomplete is the value of Host.Incomplete.
 	incomplete string
+	// resolved are directories without links by their paths with links, which are asked for often:
+	// most files of a device are reached through /sys/class or /sys/block.
+	resolved sync.Map
 }
 
 // entry is one path of an archive.
@@ -47,7 +51,7 @@ type entry struct {
 func newArchive(entries int) *archive {
 	a := &archive{
 		entries:  make(map[string]*entry, entries+1),
-		names:    map[string][]string{},
+		names:    make(map[string][]string, entries/8),
 		commands: map[string]Result{},
 		programs: map[string]string{},
 		params:   map[netKey]netAnswer{},
@@ -90,12 +94,40 @@ func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
 	if e := a.entries[p]; e != nil && !e.absent && (e.mode.IsDir() || e.mode.IsRegular()) {
 		return p, e, nil
 	}
+	if at, e := a.below(p); e != nil {
+		return at, e, nil
+	}
 	at, err := a.resolve(p, followLast, a.lstat)
 	if err != nil {
 		return "", nil, err
 	}
 	e, err := a.lstat(at)
 	return at, e, pathError(err, p)
+}
+
+// below looks for a file or directory by the directory without links that has it. e is nil if that
+// does not decide: for a link, a missing entry, or a path that is not clean.
+func (a archivedFiles) below(p string) (at string, e *entry) {
+	if len(p) < 2 || p[0] != '/' || path.Clean(p) != p {
+		return "", nil
+	}
+	dir, name := parentOf(p)
+	to, known := a.resolved.Load(dir)
+	if !known {
+		found, err := a.resolve(dir, true, a.lstat)
+		if err != nil {
+			found = ""
+		}
+		to, _ = a.resolved.LoadOrStore(dir, found)
+	}
+	if to == "" {
+		return "", nil
+	}
+	at = strings.TrimSuffix(to.(string), "/") + "/" + name
+	if e = a.entries[at]; e == nil || e.absent || !e.mode.IsDir() && !e.mode.IsRegular() {
+		return "", nil
+	}
+	return at, e
 }
 
 // resolve follows the links of a path. lookup returns the entry of a path without links.
@@ -158,11 +190,17 @@ func (a archivedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	return found, nil
 }
 
-// put adds or replaces an entry.
+// parentOf splits a clean absolute path.
+func parentOf(p string) (dir, name string) {
+	i := strings.LastIndexByte(p, '/')
+	return p[:max(i, 1)], p[i+1:]
+}
+
+// put adds or replaces an entry. p is clean.
 func (a *archive) put(p string, e *entry) {
 	if a.entries[p] == nil {
-		dir := path.Dir(p)
-		a.names[dir] = append(a.names[dir], path.Base(p))
+		dir, name := parentOf(p)
+		a.names[dir] = append(a.names[dir], name)
 	}
 	a.entries[p] = e
 }

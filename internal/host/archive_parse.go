@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,11 +77,7 @@ func (p *archiveParser) parse(name string) error {
 		if err != nil {
 			return err
 		}
-		start := p.rest
-		for len(p.rest) > 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
-			p.skipLine()
-		}
-		if err := p.entry(words, start[:len(start)-len(p.rest)]); err != nil {
+		if err := p.entry(words, p.takeContent()); err != nil {
 			return err
 		}
 		p.ran = words[0] == "run"
@@ -99,6 +94,20 @@ func (p *archiveParser) takeLine() []byte {
 	return p.skipLine()
 }
 
+// takeContent returns the lines up to the next heading.
+func (p *archiveParser) takeContent() []byte {
+	content := p.rest
+	if bytes.HasPrefix(content, []byte("-- ")) {
+		return nil
+	}
+	if i := bytes.Index(content, []byte("\n-- ")); i >= 0 {
+		content = content[:i+1]
+	}
+	p.rest = p.rest[len(content):]
+	p.next += bytes.Count(content, []byte("\n"))
+	return content
+}
+
 func (p *archiveParser) skipLine() []byte {
 	p.next++
 	line, rest, _ := bytes.Cut(p.rest, []byte("\n"))
@@ -109,7 +118,7 @@ func (p *archiveParser) skipLine() []byte {
 // splitHeading splits a heading into words at single spaces. A quoted Go string, or the JSON
 // form of a command, is one word.
 func splitHeading(s string) ([]string, error) {
-	var words []string
+	words := make([]string, 0, 5) // few headings have more
 	for s != "" {
 		switch s[0] {
 		case '"':
@@ -257,27 +266,42 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 }
 
 // checkParents creates missing parents of entries. It returns an error if an entry is below a
-// path that is not a directory.
+// path that is not a directory: that of the first one by name.
 func (p *archiveParser) checkParents() error {
-	for _, name := range sortedKeys(p.entries) {
-		if p.entries[name].absent {
+	names := make([]string, 0, len(p.entries))
+	below := "" // first name with a wrong parent
+	for name, e := range p.entries {
+		if e.absent {
 			continue
 		}
-		for at := name; at != "/"; {
-			dir := path.Dir(at)
-			e := p.entries[dir]
-			if e == nil {
-				p.put(dir, &entry{mode: fs.ModeDir | 0o755})
-				at = dir
-				continue
-			}
-			if e.absent || !e.mode.IsDir() {
-				return fmt.Errorf("%s is below %s, which is not a directory", name, dir)
-			}
-			break
+		names = append(names, name)
+		if (below == "" || name < below) && p.wrongParent(name) != "" {
+			below = name
+		}
+	}
+	if below != "" {
+		return fmt.Errorf("%s is below %s, which is not a directory", below, p.wrongParent(below))
+	}
+	for _, name := range names {
+		for dir, _ := parentOf(name); p.entries[dir] == nil; dir, _ = parentOf(dir) {
+			p.put(dir, &entry{mode: fs.ModeDir | 0o755})
 		}
 	}
 	return nil
+}
+
+// wrongParent returns the nearest entry above a name if it is not a directory, or "".
+func (p *archiveParser) wrongParent(name string) string {
+	for name != "/" {
+		name, _ = parentOf(name)
+		if e := p.entries[name]; e != nil {
+			if e.absent || !e.mode.IsDir() {
+				return name
+			}
+			return ""
+		}
+	}
+	return ""
 }
 
 // heading holds the words of a heading between the type and the path.

@@ -92,6 +92,9 @@ func secretFile(p string) bool {
 	}
 	top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
 	for _, pattern := range secretFilesBelow()[top] {
+		if fixed, _, _ := strings.Cut(pattern, "*"); !strings.HasPrefix(p, fixed) {
+			continue
+		}
 		if last := pattern[strings.LastIndexByte(pattern, '/'):]; !strings.Contains(last, "*") && !strings.HasSuffix(p, last) {
 			continue
 		}

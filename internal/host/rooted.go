@@ -72,7 +72,7 @@ func WalkLinks(p string, followLast bool, lstat func(string) (fs.FileMode, error
 			at = path.Dir(at)
 			continue
 		}
-		next := path.Join(at, name)
+		next := strings.TrimSuffix(at, "/") + "/" + name // at is clean
 		mode, err := lstat(next)
 		if err != nil {
 			if len(pending) == 0 && NotFound(err) {

@@ -61,14 +61,15 @@ type scope struct {
 // Read reads the values of a machine: its facts, sysctls, module parameters and memory management
 // settings. It executes nothing.
 func Read(ctx context.Context, h *host.Host) (*Snapshot, error) {
-	s := &Snapshot{names: map[string]bool{}}
 	f := fact.Collect(h)
-	items := f.List()
+	x := f.Index()
+	items := x.List()
+	s := &Snapshot{names: make(map[string]bool, 2*len(items)), values: make([]value, 0, 2*len(items))} // half of them are facts
 	if !slices.ContainsFunc(items, func(it fact.Item) bool { return it.Unknown == "" }) {
 		return nil, fmt.Errorf("no machine found in %s", h.Name)
 	}
 	s.hostname = f.OS.Hostname.Or("")
-	own := s.facts(f, items)
+	own := s.facts(x, items)
 	t := tree{ctx: ctx, files: h.Files, snapshot: s, devices: own, facts: map[string]bool{}}
 	for _, v := range s.values {
 		t.facts[v.at] = true
@@ -95,9 +96,9 @@ func (s *Snapshot) add(v value) {
 }
 
 // facts adds the facts, and returns the names of the machine's network devices.
-func (s *Snapshot) facts(f *fact.Facts, items []fact.Item) (devices map[string]bool) {
+func (s *Snapshot) facts(x *fact.Index, items []fact.Item) (devices map[string]bool) {
 	s.scopes = append(s.scopes, scope{name: factScope, complete: true})
-	members, devices := s.sets(f), map[string]bool{}
+	members, devices := s.sets(x), map[string]bool{}
 	for name, m := range members {
 		if m.pattern == "net.*" {
 			devices[strings.TrimPrefix(name, "net.")] = true
@@ -184,9 +185,8 @@ type member struct {
 
 // sets adds the sets of facts as scopes, with a value for each member, and returns the members by
 // name ("disk.vda").
-func (s *Snapshot) sets(f *fact.Facts) map[string]member {
+func (s *Snapshot) sets(x *fact.Index) map[string]member {
 	members := map[string]member{}
-	x := f.Index()
 	var open func(name, pattern, parent string)
 	open = func(name, pattern, parent string) {
 		items, ok := x.Members(name)
