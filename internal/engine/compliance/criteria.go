@@ -84,6 +84,9 @@ func (w *walk) truthOf(c *criteria, negated bool) truth {
 	}
 	all := decides.not()
 	for _, part := range parts {
+		if w.visits > maxVisits {
+			return undecided
+		}
 		switch w.truthOf(part, negated) {
 		case decides:
 			return decides
@@ -97,6 +100,9 @@ func (w *walk) truthOf(c *criteria, negated bool) truth {
 // truthOfTest returns whether a test is met: that of a kernel variable by its value now, any other
 // by the result of the scan.
 func (w *walk) truthOfTest(id string) truth {
+	if w.visits++; w.visits > maxVisits {
+		return undecided
+	}
 	t, ok := w.tests[id]
 	if ok && t.kind == "sysctl" && !t.negative && w.host != nil {
 		if name, ok := w.sysctlOf(t); ok {
@@ -142,6 +148,9 @@ func (w *walk) requirements(c *criteria, negated bool) []Requirement {
 	var each [][]Requirement
 	least := -1
 	for _, part := range parts {
+		if w.visits > maxVisits {
+			break
+		}
 		found := w.requirements(part, negated)
 		if operator == "OR" && w.truthOf(part, negated) == holds && (least < 0 || len(found) < len(each[least])) {
 			least = len(each)

@@ -31,6 +31,7 @@ func (r *Requirement) Short() string {
 // rules that name no setting which fettle could change. h is the machine: its values decide between
 // alternatives, and a document without checks names its settings with underscores.
 func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
+	seen := map[string]bool{} // rules with several results are merged
 	for i := range d.Rules {
 		r := &d.Rules[i]
 		if !r.required() {
@@ -39,7 +40,6 @@ func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
 		w := walk{Document: d, host: h, rule: r}
 		var found []Requirement
 		for _, c := range r.checks {
-			w.visits = 0
 			if root, ok := d.defs[c]; ok {
 				for _, q := range w.requirements(root, false) {
 					found = join(found, q, false)
@@ -53,8 +53,13 @@ func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
 			others++
 		}
 		for _, q := range found {
-			all = join(all, q, false)
+			if seen[r.ID] {
+				all = join(all, q, false)
+			} else {
+				all = append(all, q)
+			}
 		}
+		seen[r.ID] = true
 	}
 	return all, others
 }
@@ -62,7 +67,7 @@ func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
 // ofTest returns what a test requires.
 func (w *walk) ofTest(id string, negated bool) (out []Requirement) {
 	t, ok := w.tests[id]
-	if !ok {
+	if w.visits++; !ok || w.visits > maxVisits {
 		return nil
 	}
 	opposite := negated || t.negative

@@ -149,8 +149,7 @@ func TestSavedPlanOfArguments(t *testing.T) {
 	}
 }
 
-// TestRefusedAreRecorded tests that the journal has the refused values, that undo reports them, and
-// that they survive the rotation of the file.
+// TestRefusedAreRecorded tests that the journal has the refused values, and that undo reports them.
 func TestRefusedAreRecorded(t *testing.T) {
 	h, _ := fakeMachine(t, sysctls("vm.swappiness", "60", "vm.laptop_mode", "0"))
 	e := newEngine(t, h)
