@@ -162,7 +162,7 @@ func (k vars) Write(_ context.Context, s setting.Setting, v setting.Value) error
 	if _, err := refsIn(s.Name, text); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	changed := text
+	var changed string
 	switch s.Name {
 	case kernelCmdline:
 		if v.Absent && k.created(text) {
