@@ -25,7 +25,7 @@ func Brief(f *Facts) []Line {
 		{"cpu", briefCPU(f)},
 		{"frequency", briefFrequency(f)},
 		{"numa", briefNUMA(f)},
-		{"memory", join(size(f.Memory.TotalBytes), absentIs(f.Memory.AvailableBytes, "", func(n int64) string { return unit.Size(n).Human() + " available" }), briefSwap(f))},
+		{"memory", join(size(f.Memory.TotalBytes), briefPages(f), absentIs(f.Memory.AvailableBytes, "", func(n int64) string { return unit.Size(n).Human() + " available" }), briefSwap(f))},
 		{"huge pages", briefHuge(f)},
 		{"disks", briefDisks(f)},
 		{"network", briefNet(f)},
@@ -208,6 +208,15 @@ func cpusText(f Fact[string]) string {
 		}
 		return "CPUs " + list
 	})
+}
+
+// briefPages returns the page size if it is not the usual one.
+func briefPages(f *Facts) string {
+	n := f.Memory.PageBytes.Or(4 << 10)
+	if n == 4<<10 {
+		return ""
+	}
+	return "pages of " + unit.Size(n).Human()
 }
 
 func briefSwap(f *Facts) string {

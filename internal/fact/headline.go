@@ -35,6 +35,9 @@ func Summarize(f *Facts) ui.Headline {
 	memory := "memory " + unknownWord
 	if n, ok := f.Memory.TotalBytes.Get(); ok {
 		memory = h.Value("memory_bytes", float64(n), unit.Size(n).Human()) + " of memory"
+		if page, ok := f.Memory.PageBytes.Get(); ok && page != 4<<10 {
+			memory += " in pages of " + h.Value("page_bytes", float64(page), unit.Size(page).Human())
+		}
 		if free, ok := f.Memory.AvailableBytes.Get(); ok {
 			memory += ", " + h.Value("memory_available_bytes", float64(free), unit.Size(free).Human()) + " available"
 		}

@@ -29,6 +29,7 @@ type Memory struct {
 	SwapFreeBytes    Fact[int64]     `json:"swap_free_bytes"`
 	Swap             Set[Swap]       `json:"swap"`
 	Zswap            Fact[bool]      `json:"zswap"`
+	PageBytes        Fact[int64]     `json:"page_bytes"`
 	HugePageDefault  Fact[int64]     `json:"huge_page_default_bytes"`
 	HugePages        Set[HugePages]  `json:"huge_pages"`
 	THP              TransparentHuge `json:"transparent_huge_pages"`
@@ -102,6 +103,7 @@ func collectMemory(r *reader, f *Facts) {
 	} {
 		*line.fact = info.get(line.key)
 	}
+	m.PageBytes = pageSize(r, f)
 	m.Swap = swaps(r)
 	m.Zswap = r.flag("/sys/module/zswap/parameters/enabled")
 	m.HugePages = hugePages(r, info)
@@ -117,6 +119,23 @@ func collectMemory(r *reader, f *Facts) {
 	}
 	m.THP.InUse, m.THP.OwnSize = hugeModes(r, m.THP.Enabled)
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
+}
+
+// pageSize reads the size of a page. The architectures whose pages have one size tell it for a
+// copied machine too.
+func pageSize(r *reader, f *Facts) Fact[int64] {
+	if n, source := r.host.KnownPageSize(); n != 0 {
+		return Known(n, source)
+	}
+	switch f.Kernel.Arch.Or("") {
+	case "x86_64", "i686", "s390x":
+		return Known[int64](4<<10, f.Kernel.Arch.source)
+	}
+	switch f.CPU.Vendor.Or("") {
+	case "GenuineIntel", "AuthenticAMD", "HygonGenuine":
+		return Known[int64](4<<10, f.CPU.Vendor.source)
+	}
+	return Unknown[int64]("/proc/self/auxv", "neither the page size is recorded, nor an architecture that has only one")
 }
 
 // hugeModes reads the modes of each size. On kernels with such modes, the global mode applies

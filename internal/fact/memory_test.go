@@ -6,6 +6,30 @@ import (
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
+// The size of a page: of this program on a mounted machine, by the size of a transparent huge page
+// on a copy, by the architecture, or unknown.
+func TestPageSize(t *testing.T) {
+	const pmd = thpDir + "hpage_pmd_size"
+	for _, c := range []struct {
+		name    string
+		files   map[string]string
+		want    int64
+		unknown bool
+	}{
+		{"arm64 with 64 KiB", map[string]string{"/proc/sys/kernel/arch": "aarch64\n", pmd: "536870912\n"}, 64 << 10, false},
+		{"arm64 with 16 KiB", map[string]string{"/proc/sys/kernel/arch": "aarch64\n", pmd: "33554432\n"}, 16 << 10, false},
+		{"arm64 without huge pages", map[string]string{"/proc/sys/kernel/arch": "aarch64\n"}, 0, true},
+		{"ppc64le", map[string]string{"/proc/sys/kernel/arch": "ppc64le\n", pmd: "2097152\n"}, 0, true},
+		{"x86-64", map[string]string{"/proc/sys/kernel/arch": "x86_64\n", pmd: "2097152\n"}, 4 << 10, false},
+		{"the kernel says it", map[string]string{"/proc/self/auxv": "\x06\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00", pmd: "33554432\n"}, 64 << 10, false},
+	} {
+		got := Collect(machine.Mounted(t, c.files)).Memory.PageBytes
+		if got.Or(0) != c.want || (got.Unknown() != "") != c.unknown {
+			t.Errorf("%s: %d (%s), want %d", c.name, got.Or(0), got.Unknown(), c.want)
+		}
+	}
+}
+
 // Since Linux 6.8 the mode of each size decides; the global one applies to
 // sizes that inherit it.
 func TestModeOfTransparentHugePages(t *testing.T) {

@@ -87,6 +87,7 @@ func TestPreemptionAndArch(t *testing.T) {
 
 func TestVirtualization(t *testing.T) {
 	intel := "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu ht"
+	arm := "processor\t: 0\nFeatures\t: fp asimd crc32\nCPU implementer\t: 0x41\nCPU part\t: 0xd08"
 	for _, c := range []struct {
 		name                         string
 		files                        map[string]string
@@ -103,6 +104,10 @@ func TestVirtualization(t *testing.T) {
 		{"vmware", map[string]string{"/proc/cpuinfo": intel + " hypervisor", "/proc/1/cgroup": "0::/", "/sys/class/dmi/id/sys_vendor": "VMware, Inc."}, "vmware", "", "", false},
 		{"xen guest", map[string]string{"/proc/cpuinfo": intel + " hypervisor", "/proc/1/cgroup": "0::/", "/sys/hypervisor/type": "xen", "/sys/class/dmi/id/sys_vendor": "Xen"}, "xen", "", "", false},
 		{"xen control domain", map[string]string{"/proc/cpuinfo": intel + " hypervisor", "/proc/1/cgroup": "0::/", "/sys/hypervisor/type": "xen", "/proc/xen/capabilities": "control_d", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "", "", true},
+		{"arm64 of QEMU without KVM", map[string]string{"/proc/cpuinfo": arm, "/proc/1/cgroup": "0::/", "/proc/device-tree/fw-cfg@9020000/compatible": "qemu,fw-cfg-mmio\x00"}, "qemu", "", "", false},
+		{"arm64 of KVM", map[string]string{"/proc/cpuinfo": arm, "/proc/1/cgroup": "0::/", "/proc/device-tree/hypervisor/compatible": "linux,kvm\x00"}, "kvm", "", "", false},
+		{"arm64 of another hypervisor", map[string]string{"/proc/cpuinfo": arm, "/proc/1/cgroup": "0::/", "/proc/device-tree/hypervisor/compatible": "acme,v\x00"}, "other", "", "", false},
+		{"arm64 board", map[string]string{"/proc/cpuinfo": arm, "/proc/1/cgroup": "0::/", "/proc/device-tree/model": "Acme\x00"}, "", "", "", true},
 		{"docker on metal", map[string]string{"/proc/cpuinfo": intel, "/.dockerenv": "", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "docker", "", false},
 		{"podman", map[string]string{"/proc/cpuinfo": intel, "/run/.containerenv": "", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "podman", "", false},
 		{"pod", map[string]string{"/proc/cpuinfo": intel, "/proc/1/cgroup": "0::/kubepods.slice/x", "/sys/class/dmi/id/sys_vendor": "HPE"}, "", "kubernetes", "", false},

@@ -16,6 +16,7 @@ import (
 
 // reader reads the files of a machine, each once and redacted, and converts them to facts.
 type reader struct {
+	host  *host.Host
 	files host.Files
 	seen  map[string]content
 	lists map[string]listing
@@ -33,7 +34,7 @@ type listing struct {
 }
 
 func newReader(h *host.Host) *reader {
-	return &reader{files: h.Files, seen: map[string]content{}, lists: map[string]listing{}}
+	return &reader{host: h, files: h.Files, seen: map[string]content{}, lists: map[string]listing{}}
 }
 
 // noteOf converts an error to a fact's state. EINVAL, EOPNOTSUPP and ENODATA mean that the

@@ -143,6 +143,9 @@ func hypervisor(r *reader, f *Facts) Fact[string] {
 		}
 		return Known("other", "/proc/cpuinfo")
 	}
+	if name, source := r.host.DeviceTreeHypervisor(); name != "" {
+		return Known(name, source)
+	}
 	if s, n := r.text("/proc/sysinfo"); n.known() { // s390
 		if strings.Contains(s, "z/VM") {
 			return Known("zvm", "/proc/sysinfo")

@@ -26,9 +26,21 @@ type taskRing struct {
 	area []byte // struct perf_event_mmap_page, then the ring
 }
 
-// ringPages is the total number of pages of all rings. One ring has at most 16 pages. The
-// start and end of a process need about 150 bytes.
-const ringPages = 128
+// ringBytes is the total size of all rings, and largestRing that of one, unless a page of each is
+// more. The start and end of a process need about 150 bytes.
+const (
+	ringBytes   = 512 << 10
+	largestRing = 64 << 10
+)
+
+// pagesOfRing returns the number of pages of one ring on a machine with this many CPUs.
+func pagesOfRing(pageSize, cpus int) int {
+	pages := max(1, largestRing/pageSize)
+	for pages > 1 && pages*pageSize*cpus > ringBytes {
+		pages /= 2
+	}
+	return pages
+}
 
 // recordTasks starts recording on all online CPUs. With an error, it returns a recorder that
 // records nothing.
@@ -37,10 +49,7 @@ func recordTasks() (*taskRecorder, error) {
 	if err != nil {
 		return &taskRecorder{}, err
 	}
-	r := &taskRecorder{pages: 16, rings: map[int]*taskRing{}}
-	for r.pages > 1 && r.pages*cpus.Len() > ringPages {
-		r.pages /= 2
-	}
+	r := &taskRecorder{pages: pagesOfRing(os.Getpagesize(), cpus.Len()), rings: map[int]*taskRing{}}
 	for _, cpu := range cpus.Numbers() {
 		if err := r.add(cpu); err != nil {
 			r.close()

@@ -52,7 +52,7 @@ var districts = []district{
 	{path: "internal/kuberelease", layer: 1, budget: budget{1, 1290, 34}},
 	{path: "internal/prometheus", layer: 1, budget: budget{1, 350, 6}},
 	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
-	{path: "internal/setting", layer: 1, budget: budget{1, 2540, 59}},
+	{path: "internal/setting", layer: 1, budget: budget{1, 2570, 59}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
 	{path: "internal/fact", layer: 1, budget: budget{5, 10740, 155}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1090, 27}},
@@ -72,7 +72,7 @@ var districts = []district{
 	{path: "packaging/man", layer: 6, budget: budget{1, 40, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6690, 144}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{11, 6720, 146}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 130, 2}},
 	{path: "test", layer: testSupport, budget: budget{3, 270, 0}},
 }

@@ -145,7 +145,8 @@ func IsGuest(h *host.Host) bool {
 		}
 	}
 	// Other architectures: the device tree, or files of the Xen and KVM drivers.
-	return Exists(h, "/sys/hypervisor/type") || Exists(h, "/proc/device-tree/hypervisor")
+	name, _ := h.DeviceTreeHypervisor()
+	return Exists(h, "/sys/hypervisor/type") || name != ""
 }
 
 // HasModule reports whether the running kernel has a module with one of these names, loaded or

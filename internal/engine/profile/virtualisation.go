@@ -120,10 +120,8 @@ func virtualisationFiles(h *host.Host) virtualisation {
 	case hasDMI:
 		return virtualisation{known: true, source: "/sys/class/dmi/id names hardware of " + vendor}
 	}
-	for _, p := range []string{"/proc/device-tree/hypervisor", "/proc/device-tree/hypervisor/compatible"} {
-		if _, err := h.Files.Stat(p); err == nil {
-			return virtualisation{known: true, virtual: true, source: p}
-		}
+	if name, source := h.DeviceTreeHypervisor(); name != "" {
+		return virtualisation{known: true, virtual: true, source: source}
 	}
 	reason := host.NotRecorded("virtualisation").Error()
 	if err == nil || !host.NotFound(err) {

@@ -63,7 +63,7 @@ var followers = []struct{ leader, patterns string }{
 	{"cpu.frequency.driver", `cpu.frequency.governors cpu.frequency.energy_performance_preferences cpu.frequency.policy.* cpu.frequency.pstate_status`},
 	{"cpu.idle.driver", `cpu.idle.*`},
 	{"memory.total_bytes", `memory.commit_limit_bytes numa.node.*.total_bytes ` + ofMemory},
-	{"vm.nr_hugepages", `vm.nr_hugepages_mempolicy memory.hugetlb_bytes memory.huge_pages.2048kB.*`},
+	{"vm.nr_hugepages", `vm.nr_hugepages_mempolicy memory.hugetlb_bytes memory.huge_pages.2048kB.* memory.huge_pages.524288kB.*`},
 	{"numa.count", `numa.node.* cpu.sockets`},
 	{"machine.product", `machine.* virtualization.*`},
 	{"os.name", `os.*`},
