@@ -101,6 +101,9 @@ var fixedChoices = []string{
 
 // Rejects implements ValueChecker.
 func (k sysctl) Rejects(s Setting, want Value) (why string, refused bool) {
+	if s.Name == "vm.nr_hugepages" {
+		return tooManyHugePages(k.host, k.defaultHugePage(), want)
+	}
 	words := strings.Fields(want.Text)
 	i := slices.IndexFunc(kernelRanges, func(r kernelRange) bool { return slices.Contains(r.names, s.Name) })
 	if i < 0 || len(words) != 1 || !ranged(k.host, kernelRanges[i].from) {
@@ -151,6 +154,9 @@ func ranged(h *host.Host, from [2]int) bool {
 
 // Rejects implements ValueChecker.
 func (k sysfs) Rejects(s Setting, want Value) (why string, refused bool) {
+	if pool, ok := strings.CutPrefix(s.Name, hugePools); ok && path.Base(pool) == "nr_hugepages" {
+		return tooManyHugePages(k.host, path.Dir(pool), want)
+	}
 	fixed := slices.ContainsFunc(fixedChoices, func(p string) bool { ok, _ := path.Match(p, s.Name); return ok })
 	if !fixed || !ranged(k.host, since61) {
 		return "", false

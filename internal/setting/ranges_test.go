@@ -139,10 +139,19 @@ func TestRejects(t *testing.T) {
 		{"6.12.0-1.el10", "sysfs:/sys/kernel/mm/transparent_hugepage/enabled", "never", false},
 		{"5.14.0-1.el9", "sysfs:/sys/kernel/mm/transparent_hugepage/enabled", "alw", false},
 		{"6.12.0-1.el10", "sysfs:/sys/block/sda/queue/scheduler", "bfq", false},
+		// 2 GiB, and huge pages of 512 MiB: an arm64 kernel with pages of 64 KiB.
+		{"6.12.0-1.el10", "sysctl:vm.nr_hugepages", "3", false},
+		{"6.12.0-1.el10", "sysctl:vm.nr_hugepages", "4", true},
+		{"6.12.0-1.el10", "sysctl:vm.nr_hugepages", "1024", true},
+		{"6.12.0-1.el10", "sysctl:vm.nr_hugepages", "many", false},
+		{"6.12.0-1.el10", "sysfs:/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "1000", false},
+		{"6.12.0-1.el10", "sysfs:/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "1024", true},
+		{"", "sysfs:/sys/kernel/mm/hugepages/hugepages-16777216kB/nr_hugepages", "1", true},
 	} {
 		dir := t.TempDir()
 		files := map[string]string{
 			"/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n", "/sys/block/sda/queue/scheduler": "[none] mq-deadline\n",
+			"/proc/meminfo": "MemTotal: 2097152 kB\nHugepagesize:     524288 kB\n",
 		}
 		if c.release != "" {
 			files["/proc/sys/kernel/osrelease"] = c.release + "\n"

@@ -130,21 +130,6 @@ func globSettings(h *host.Host, pattern, kind string) []Setting {
 
 func (k sysctl) defaultHugePage() string { return DefaultHugePage(k.host) }
 
-// DefaultHugePage returns the size of the huge pages counted by vm.nr_hugepages, in the
-// spelling of the kernel's directories: "2048kB" (Hugepagesize in /proc/meminfo), or "none".
-func DefaultHugePage(h *host.Host) string {
-	b, err := h.Files.ReadFile("/proc/meminfo")
-	if err != nil {
-		return "none"
-	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[0] == "Hugepagesize:" {
-			return f[1] + f[2]
-		}
-	}
-	return "none"
-}
-
 func (sysctl) Lifetime() Lifetime { return Runtime }
 
 // ErrOutside is returned for a name that resolves to a path outside its kind's root.

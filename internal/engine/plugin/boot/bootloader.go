@@ -6,13 +6,18 @@ package boot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
+	"fettle.dev/fettle/internal/engine/override"
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Bootloader turns [bootloader] sections into changes.
@@ -129,6 +134,11 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 	if want == (boot{}) {
 		return nil, nil
 	}
+	if why := unknownPageSize(r.Host, want.args); why != "" {
+		it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.Rejected, "%s", why)
+		it.Change.Want = setting.Text(want.args)
+		return []plugin.Item{it}, nil
+	}
 	if truth(r, "skip_grub_config") {
 		it := plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.OK, "skip_grub_config: boot loader unchanged; the running kernel has these arguments")
 		it.Change.Want = setting.Text(want.args)
@@ -153,6 +163,37 @@ func planBoot(ctx context.Context, r *plugin.Request, o profile.Option) ([]plugi
 		return []plugin.Item{plugin.Refuse(setting.Setting{Kind: "bootloader", Name: "none"}, o, plugin.Unsupported, "%v", err)}, nil
 	}
 	return l.plan(ctx, r, o, want)
+}
+
+// unknownPageSize explains why this kernel would not reserve the huge pages of the arguments, or
+// returns "". It ignores a size that it does not have, and the hugepages= after it
+// (mm/hugetlb.c, hugepagesz_setup): 1G on x86-64 without pdpe1gb, and on arm64 with pages of 64 KiB.
+func unknownPageSize(h *host.Host, args string) string {
+	const pools = "/sys/kernel/mm/hugepages"
+	entries, err := h.Files.ReadDir(pools)
+	var sizes []string
+	for _, e := range entries {
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(e.Name(), "hugepages-"), "kB"), 10, 64)
+		if err == nil {
+			sizes = append(sizes, unit.Size(kib<<10).Human())
+		}
+	}
+	for _, word := range strings.Fields(args) {
+		name, size, _ := strings.Cut(word, "=")
+		if name != "hugepagesz" && name != "default_hugepagesz" {
+			continue
+		}
+		kib, ok := override.PageKiB(size)
+		switch {
+		case err != nil && !host.NotFound(err): // not recorded
+		case len(sizes) == 0:
+			return word + ": this kernel has no huge pages"
+		case !ok || !slices.Contains(sizes, unit.Size(kib<<10).Human()):
+			slices.Sort(sizes)
+			return fmt.Sprintf("%s: this kernel has huge pages of %s; it would ignore this size and the hugepages= after it", word, strings.Join(sizes, ", "))
+		}
+	}
+	return ""
 }
 
 // overlay returns the path of the unit's initrd overlay in /boot, or "".

@@ -211,6 +211,10 @@ func TestOverlayOfDirectory(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
+	huge64K := map[string]string{dropInDir + "/": ""}
+	for _, size := range []string{"2048kB", "524288kB", "16777216kB"} {
+		huge64K["/sys/kernel/mm/hugepages/hugepages-"+size+"/nr_hugepages"] = "0\n"
+	}
 	testkitroot.Rights(t)
 	for _, c := range []struct {
 		name  string
@@ -220,6 +224,12 @@ func TestPlan(t *testing.T) {
 	}{
 		{"overlay alone brings the boot entry", map[string]string{dropInDir + "/": "", "/usr/lib/tuned/p/o.img": "IMG"}, []string{"initrd_add_img=/usr/lib/tuned/p/o.img"},
 			[]string{"initrd:/boot/o.img = IMG", "bootloader:grub:/boot/grub/grub.cfg = \ninitrd=o.img"}},
+		{"huge pages of arm64 with pages of 64 KiB", huge64K, []string{"cmdline=hugepagesz=2M hugepages=8 hugepagesz=16G hugepages=1"},
+			[]string{"bootloader:grub:/boot/grub/grub.cfg = hugepagesz=2M hugepages=8 hugepagesz=16G hugepages=1"}},
+		{"1G on arm64 with pages of 64 KiB", huge64K, []string{"cmdline=quiet hugepagesz=1G hugepages=4"},
+			[]string{"bootloader:none rejected: hugepagesz=1G: this kernel has huge pages of 16 GiB, 2 MiB, 512 MiB; it would ignore this size and the hugepages= after it"}},
+		{"another default on arm64 with pages of 64 KiB", huge64K, []string{"cmdline=default_hugepagesz=1G"},
+			[]string{"bootloader:none rejected: default_hugepagesz=1G: this kernel has huge pages of 16 GiB, 2 MiB, 512 MiB; it would ignore this size and the hugepages= after it"}},
 		{"nothing asked", nil, []string{"cmdline=-x", "skip_grub_config=1"}, nil},
 		{"skipped and there", nil, []string{"cmdline=quiet", "skip_grub_config=1"},
 			[]string{"bootloader:none ok: skip_grub_config: boot loader unchanged; the running kernel has these arguments"}},
