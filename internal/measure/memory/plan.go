@@ -199,6 +199,10 @@ func (p *Plan) cannot(f *fact.Facts, c Cell) string {
 		return "the machine has one node of memory"
 	case c.Place == Remote && c.Pages.reserved():
 		return "remote memory is measured in 4k and thp"
+	case c.Pages == Small && f.Memory.PageBytes.Or(small) != small:
+		return fmt.Sprintf("the pages of this kernel are of %s", unit.Size(f.Memory.PageBytes.Or(0)).Human())
+	case c.Pages == THP && p.THP != "" && f.Memory.THP.SizeBytes.Or(huge) != huge:
+		return fmt.Sprintf("the transparent huge pages of this kernel are of %s, not of 2 MiB", unit.Size(f.Memory.THP.SizeBytes.Or(0)).Human())
 	case c.Pages == THP && p.THP == "":
 		return "the kernel has no transparent huge pages"
 	case c.Pages == THP && p.THP == "never":

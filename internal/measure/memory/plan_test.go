@@ -29,6 +29,8 @@ func names(cells []Cell) (out []string) {
 
 func TestPlans(t *testing.T) {
 	const GiB, big = 1 << 30, "33554432" // 32 GiB available
+	pages64K := plain(big, "[always] madvise never")
+	pages64K["sys/kernel/mm/transparent_hugepage/hpage_pmd_size"] = "536870912\n"
 	for name, c := range map[string]struct {
 		files map[string]string
 		asked Asked
@@ -50,6 +52,7 @@ func TestPlans(t *testing.T) {
 		"rounds":         {files: plain(big, "[always] madvise never"), asked: Asked{Rounds: -1}, fault: "--rounds -1"},
 		"not here":       {files: plain(big, ""), asked: Asked{Cells: []Cell{{Pages: THP}}}, fault: "nothing can be measured: thp: the kernel has no"},
 		"several nodes":  {files: nodes(plain(big, "[always] madvise never")), size: GiB, cells: "4k thp hugetlb-2m hugetlb-1g 4k-remote thp-remote"},
+		"64 KiB pages":   {files: pages64K, size: GiB, cells: "hugetlb-2m hugetlb-1g", left: "4k: the pages of this kernel are of 64 KiB\nthp: the transparent huge pages of this kernel are of 512 MiB, not of 2 MiB"},
 		"nothing to see": {files: map[string]string{"proc/version": "Linux"}, fault: "the available memory is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
