@@ -59,3 +59,17 @@ func layer(t testing.TB, what, script string, args ...string) []string {
 	}
 	return trees
 }
+
+// ARM64 returns the directory with the disk and the kernel of a machine of arm64 with pages of
+// 64 KiB (test/root/arm64). The first test that needs it builds it: half an hour and the network.
+func ARM64(t testing.TB) string {
+	t.Helper()
+	Nightly(t, "builds a kernel of arm64")
+	c := exec.Command(filepath.Join(Module(t), "test/root/arm64"))
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		Missing(t, "the machine of arm64 cannot be built: test/root/arm64: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +25,15 @@ var (
 // packages are compiled again, is used only for measurements (FETTLE_BENCH=1).
 func Program(t testing.TB, pkg string) string {
 	t.Helper()
+	return ProgramFor(t, runtime.GOARCH, pkg)
+}
+
+// ProgramFor builds a main package like Program, for a machine of the architecture arch ("arm64").
+func ProgramFor(t testing.TB, arch, pkg string) string {
+	t.Helper()
 	programsMu.Lock()
 	defer programsMu.Unlock()
-	if p, ok := programs[pkg]; ok {
+	if p, ok := programs[arch+pkg]; ok {
 		return p
 	}
 	root, err := cacheDir()
@@ -38,7 +45,11 @@ func Program(t testing.TB, pkg string) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256([]byte(module + "\x00" + pkg))
+	id := module + "\x00" + pkg
+	if arch != runtime.GOARCH {
+		id += "\x00" + arch
+	}
+	sum := sha256.Sum256([]byte(id))
 	p := filepath.Join(dir, fmt.Sprintf("%s-%x", filepath.Base(pkg), sum[:4]))
 	// Another test process may be running the program that is replaced here.
 	partial := fmt.Sprintf("%s.%d", p, os.Getpid())
@@ -55,7 +66,7 @@ func Program(t testing.TB, pkg string) string {
 	c.Dir = module
 	// Without go.work no Kubernetes module is downloaded; with it kubectl-fettle shares the
 	// compiled packages of the host module.
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOARCH="+arch)
 	if strings.HasPrefix(pkg, "./kube/") {
 		c.Env = append(c.Env, "GOWORK=")
 	}
@@ -65,6 +76,6 @@ func Program(t testing.TB, pkg string) string {
 	if err := os.Rename(partial, p); err != nil {
 		t.Fatal(err)
 	}
-	programs[pkg] = p
+	programs[arch+pkg] = p
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -22,13 +23,19 @@ func build(t testing.TB, o Options) *VM {
 	if o.Queues {
 		root.Rights(t) // to make a tap device
 	}
-	for _, program := range []string{"qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen"} {
+	arch, cache, script := runtime.GOARCH, "", "build"
+	if o.ARM64 {
+		arch, cache, script = "arm64", root.ARM64(t), "arm64" // installs what is missing, if it may
+	}
+	for _, program := range []string{o.program(), "qemu-img", "ssh", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
-			root.Missing(t, "%s is not installed; run: sudo test/root/build --install", program)
+			root.Missing(t, "%s is not installed; run: sudo test/root/%s --install", program, script)
 		}
 	}
-	cache := root.Cache(t)
-	agent := root.Program(t, "./internal/testkit/vm/agent")
+	if !o.ARM64 {
+		cache = root.Cache(t)
+	}
+	agent := root.ProgramFor(t, arch, "./internal/testkit/vm/agent")
 	if o.MemoryMiB == 0 {
 		o.MemoryMiB = 2048
 	}
@@ -39,7 +46,7 @@ func build(t testing.TB, o Options) *VM {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vm := &VM{t: t, o: o, dir: dir, share: filepath.Join(dir, "share"), ports: map[int]int{}}
+	vm := &VM{t: t, o: o, cache: cache, dir: dir, share: filepath.Join(dir, "share"), ports: map[int]int{}}
 	t.Cleanup(func() {
 		vm.Kill()
 		if t.Failed() {
@@ -56,12 +63,14 @@ func build(t testing.TB, o Options) *VM {
 	if err := os.WriteFile(filepath.Join(vm.share, "agent"), []byte(start), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	image, err := initrd(root.Dir(t), root.Program(t, "./internal/testkit/vm/init"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(vm.file("initrd"), image, 0o644); err != nil {
-		t.Fatal(err)
+	if !o.ARM64 {
+		image, err := initrd(root.Dir(t), root.Program(t, "./internal/testkit/vm/init"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(vm.file("initrd"), image, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	vm.command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, "key"))
 	copyFile(t, filepath.Join(dir, "key.pub"), filepath.Join(vm.share, "authorized_keys"))
@@ -108,28 +117,49 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
+// program returns the name of the emulator.
+func (o *Options) program() string {
+	if o.ARM64 {
+		return "qemu-system-aarch64"
+	}
+	return "qemu-system-x86_64"
+}
+
+// boot returns the kernel arguments for the console, and for the root disk if no initrd mounts it.
+func (o *Options) boot() string {
+	if o.ARM64 {
+		return "console=ttyAMA0 root=/dev/vda rw rootwait"
+	}
+	return "console=ttyS0"
+}
+
 // arguments returns the arguments of QEMU. All devices have names for Monitor: network devices
 // net0 (control, ssh) and net1, PCI slots hot0 to hot3, SCSI bus scsi0.0.
 func (vm *VM) arguments() []string {
-	cache := root.Cache(vm.t)
 	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none",
 		// A reset ends QEMU, and Reboot starts another: a warm reset takes twice as long,
 		// because of the code that the emulator has already translated.
 		"-no-reboot",
-		// Four CPUs on four nodes; no KVM, so that results are the same everywhere. The CPU is
-		// plain, so that the guest's libraries and ciphers use no instructions that are slow
-		// to emulate, which saves a third of the boot.
-		"-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "Nehalem", "-smp", "4,sockets=4",
+		// Four CPUs on four nodes; no KVM, so that results are the same everywhere.
+		"-accel", "tcg,thread=multi", "-smp", "4,sockets=4",
 		"-m", fmt.Sprint(vm.o.MemoryMiB),
-		"-kernel", filepath.Join(cache, "vmlinuz"), "-initrd", vm.file("initrd"),
-		"-append", strings.TrimSpace("console=ttyS0 quiet mitigations=off nokaslr " +
+		"-kernel", filepath.Join(vm.cache, "vmlinuz"),
+		"-append", strings.TrimSpace("quiet mitigations=off nokaslr " +
 			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " +
 			// Used by state if the machine does not boot.
-			"sysrq_always_enabled=1 systemd.journald.forward_to_console=1 systemd.journald.max_level_console=err " + vm.o.Append),
+			"sysrq_always_enabled=1 systemd.journald.forward_to_console=1 systemd.journald.max_level_console=err " + vm.o.boot() + " " + vm.o.Append),
 		"-chardev", "file,id=console,append=on,path=" + vm.file("console"), "-serial", "chardev:console",
 		"-qmp", "unix:" + vm.file("qmp") + ",server=on,wait=off",
 		"-device", "virtio-rng-pci",
+	}
+	if vm.o.ARM64 {
+		// Cortex-A72 has granules of 64 KiB.
+		args = append(args, "-machine", "virt,gic-version=3", "-cpu", "cortex-a72")
+	} else {
+		// The CPU is plain, so that the guest's libraries and ciphers use no instructions that
+		// are slow to emulate, which saves a third of the boot.
+		args = append(args, "-machine", "q35", "-cpu", "Nehalem", "-initrd", vm.file("initrd"))
 	}
 	nodes := 4
 	if vm.o.Queues {

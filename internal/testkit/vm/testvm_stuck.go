@@ -196,7 +196,7 @@ type symbol struct {
 // symbols reads the kernel's symbol list. Its addresses are valid because the guest's kernel
 // boots with nokaslr.
 func (vm *VM) symbols() []symbol {
-	found, _ := filepath.Glob(filepath.Join(root.Dir(vm.t), "boot/System.map-*"))
+	found, _ := filepath.Glob(filepath.Join(vm.cache, "root/boot/System.map-*"))
 	if len(found) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"fettle.dev/fettle/internal/testkit/root"
@@ -13,10 +14,16 @@ import (
 // libraries of the machine that it is Put on, and returns its path.
 func Tests(t testing.TB, pkg string) string {
 	t.Helper()
+	return TestsFor(t, runtime.GOARCH, pkg)
+}
+
+// TestsFor builds tests like Tests, for a machine of the architecture arch ("arm64").
+func TestsFor(t testing.TB, arch, pkg string) string {
+	t.Helper()
 	root.Real(t, "boots a virtual machine")
 	program := filepath.Join(t.TempDir(), "tests")
 	build := exec.Command("go", "test", "-c", "-o", program, pkg)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -39,6 +39,9 @@ type Options struct {
 	Queues bool
 	// Ready is the systemd unit that Boot waits for; "" means multi-user.target.
 	Ready string
+	// ARM64 makes it a machine of arm64 with pages of 64 KiB (test/root/arm64), whose kernel has
+	// no modules: there are no NVMe and SCSI disks. It has no ssh, servers or TuneD.
+	ARM64 bool
 	// EveryTier boots the machine in make test too. Other machines belong to the slow matrix,
 	// which make test-nightly runs.
 	EveryTier bool
@@ -50,6 +53,7 @@ type Options struct {
 type VM struct {
 	t       testing.TB
 	o       Options
+	cache   string // kernel and disk
 	dir     string // sockets, overlay, disks, the console's log
 	share   string // /run/test in the guest
 	ports   map[int]int
@@ -129,7 +133,7 @@ func (vm *VM) boot(within time.Duration) error {
 	os.Remove(vm.file("qmp"))
 	vm.stderr.Reset()
 	vm.monitor = nil
-	vm.qemu = exec.Command("qemu-system-x86_64", vm.arguments()...)
+	vm.qemu = exec.Command(vm.o.program(), vm.arguments()...)
 	vm.qemu.Stderr = &vm.stderr
 	ended, err := startToDie(vm.qemu)
 	if err != nil {
