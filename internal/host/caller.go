@@ -112,7 +112,7 @@ func UserName(uid int) string {
 
 // stat returns the StatFields of a process, or nil if the process has ended.
 func stat(proc string) []string {
-	b, err := os.ReadFile(proc + "/stat")
+	b, err := readCapped(proc + "/stat")
 	if err != nil {
 		return nil
 	}

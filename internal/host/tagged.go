@@ -77,7 +77,7 @@ func killTagged(entry []byte) (int, error) {
 // hasEntry reports whether a process has an entry in its environment. It returns false for an
 // ended process.
 func hasEntry(pid int, entry []byte) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	env, err := readCapped("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false
 	}
