@@ -70,26 +70,6 @@ func fettleCommand(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// stateDir is in memory where that can be had: SIGKILL does not lose what the
-// page cache holds, so a disk would add time and no test.
-func stateDir(t *testing.T) string { return filepath.Join(memoryDir(t), "state") }
-
-// memoryDir is a temporary directory in memory, where files take a tenth of the time, if
-// there is room and programs may be run there.
-func memoryDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "fettle-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil || fs.Flags&syscall.MS_NOEXEC != 0 || fs.Bavail*uint64(fs.Bsize) < 1<<30 {
-		return t.TempDir()
-	}
-	return dir
-}
-
 // The crash matrix: kill -9 at every write and at every journal operation of a
 // tune, of a switch and of an undo, on the live kernel; each time undo leads
 // back to where the machine was.
@@ -123,7 +103,7 @@ func TestCrashMatrix(t *testing.T) {
 					points := 0
 					var watch testkitroot.Tree
 					for n := 1; ; n++ {
-						state := []string{"--state-dir", stateDir(t)}
+						state := []string{"--state-dir", filepath.Join(t.TempDir(), "state")}
 						for _, args := range c.setUp {
 							run(t, 0, append(args, state...)...)
 						}
@@ -169,7 +149,7 @@ func TestTrialSurvivesKill(t *testing.T) {
 	testkitroot.Untuned(t)
 	before := testkitroot.Settings()
 	for _, n := range []int{2, 8, 14, 20, 1000} {
-		state := stateDir(t)
+		state := filepath.Join(t.TempDir(), "state")
 		run(t, n, "tune", "throughput-performance", "--try", "1s", "--state-dir", state)
 		var d []string
 		if !testkitroot.Eventually(2*time.Minute, func() bool { d = before.Differences(testkitroot.Settings()); return len(d) == 0 }) {

@@ -20,10 +20,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // a third of the time of these tests would be garbage collection
+	if dir := machine.Memory(); dir != "" && os.Getenv("TMPDIR") == "" {
+		if err := os.Setenv("TMPDIR", dir); err != nil { // hundreds of machines, each of hundreds of files
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){
 		"fettle": func() {
 			becomeUser(os.Getenv("FETTLE_TEST_UID"))
@@ -297,7 +303,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "../../testdata/script", WorkdirRoot: memoryDir(t), RequireExplicitExec: true, RequireUniqueNames: true,
+		Dir: "../../testdata/script", WorkdirRoot: machine.Dir(t), RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			machine := filepath.Join(env.WorkDir, "machine")
 			unpack(t, archive, machine)

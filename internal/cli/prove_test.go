@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/testkit/machine"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -30,18 +31,19 @@ type proving struct {
 }
 
 func newProving(t *testing.T) *proving {
-	dir := memoryDir(t)
+	dir := machine.Dir(t)
 	p := &proving{t, filepath.Join(dir, "machine"), filepath.Join(dir, "work")}
 	unpack(t, "../../testdata/hosts/kvm-guest.txt", p.machine)
 	if err := withoutTuneD(p.machine); err != nil {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf(`#!/bin/sh
-n=$(cat %[1]s/count 2>/dev/null || echo 0); n=$((n+1)); echo $n >%[1]s/count
+n=0; [ -e %[1]s/count ] && read n <%[1]s/count; n=$((n+1)); echo $n >%[1]s/count
 if [ -e %[1]s/fail ]; then echo "no such table" >&2; exit 3; fi
 if [ -e %[1]s/hang ] && [ $n -ge "$(cat %[1]s/hang)" ]; then echo >%[1]s/hangs; sleep 1000; fi
 [ -e %[1]s/slow ] && sleep 0.1
-base=10000; [ "$(cat %[2]s/proc/sys/vm/swappiness)" = 10 ] && base=9200
+read swappiness <%[2]s/proc/sys/vm/swappiness
+base=10000; [ "$swappiness" = 10 ] && base=9200
 echo "took $((base + n * 7919 %% 41 - 20))"
 `, dir, p.machine)
 	if err := os.WriteFile(p.work, []byte(text), 0o755); err != nil {
@@ -331,7 +333,7 @@ func TestProveRealTime(t *testing.T) {
 	for range experiments {
 		p := newProving(t)
 		text := fmt.Sprintf(`#!/bin/sh
-n=$(cat %[1]s/count 2>/dev/null || echo 0); n=$((n+1)); echo $n >%[1]s/count
+n=0; [ -e %[1]s/count ] && read n <%[1]s/count; n=$((n+1)); echo $n >%[1]s/count
 loops=20000; [ "$(cat %[2]s/proc/sys/vm/swappiness)" = 10 ] && loops=18000
 loops=$((loops + loops * n / 2000))               # drift: 0.05 %% a run
 [ $((n * n * 7919 %% 97)) -lt 9 ] && loops=$((loops + loops / 4)) # spikes

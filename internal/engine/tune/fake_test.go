@@ -2,7 +2,6 @@ package tune_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ import (
 // kernel.
 func fakeMachine(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := machine.Dir(t)
 	for p, text := range files {
 		machine.WriteFile(t, dir, p, text+"\n")
 	}
@@ -44,17 +43,7 @@ func newEngine(t *testing.T, h *host.Host) *tune.Engine {
 	}
 }
 
-// stateDir is in memory if possible: these tests make thousands of fsyncs, and they test the order
-// of operations, not the disk.
-func stateDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "fettle-test-")
-	if err != nil {
-		return filepath.Join(t.TempDir(), "state")
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return filepath.Join(dir, "state")
-}
+func stateDir(t *testing.T) string { return filepath.Join(machine.Dir(t), "state") }
 
 func sysctl(name string) setting.Setting { return setting.Setting{Kind: "sysctl", Name: name} }
 

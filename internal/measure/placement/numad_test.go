@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"fettle.dev/fettle/internal/testkit/machine"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -26,11 +27,7 @@ func TestNumadAnswers(t *testing.T) {
 		var wg sync.WaitGroup
 		answers := make([][2]string, 10)
 		for i := range answers {
-			dir, err := os.MkdirTemp("/dev/shm", "fettle-test-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { os.RemoveAll(dir) })
+			dir := machine.Dir(t)
 			need := madeUp(t, r, dir)
 			wg.Go(func() { answers[i] = askBoth(dir, fettle, programs+"/numad", need) })
 		}

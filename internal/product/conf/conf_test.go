@@ -21,7 +21,7 @@ var ctx = context.Background()
 // for each directory below /etc/product.
 func confMachine(t testing.TB, syntax conf.Syntax, files map[string]string) (setting.Kind, string) {
 	t.Helper()
-	dir := testkitconf.Dir(t)
+	dir := machine.Dir(t)
 	for name, text := range files {
 		machine.WriteFile(t, dir, name, text)
 	}

@@ -6,12 +6,11 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/accesslog"
-	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func TestLogs(t *testing.T) {
-	dir := conf.Dir(t)
+	dir := machine.Dir(t)
 	const main = "/etc/haproxy/haproxy.cfg"
 	write := func(text string) {
 		machine.WriteFile(t, dir, main, "global\n\tlog /dev/log local0\ndefaults\n\tmode http\n\toption httplog\n"+text)

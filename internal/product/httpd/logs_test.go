@@ -8,13 +8,12 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/accesslog"
-	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // TestLogs: which format counts for a log, as httpd decides it once it has read all.
 func TestLogs(t *testing.T) {
-	dir := conf.Dir(t)
+	dir := machine.Dir(t)
 	for name, text := range map[string]string{
 		"/etc/apache2/envvars": "export APACHE_LOG_DIR=/var/log/apache2$SUFFIX\n",
 		"/etc/apache2/apache2.conf": `ServerRoot "/etc/apache2"
@@ -103,7 +102,7 @@ CustomLog /var/log/never.log combined
 func TestMacro(t *testing.T) {
 	const main = "/etc/httpd/conf/httpd.conf"
 	logs := func(text string) ([]accesslog.Log, error) {
-		dir := conf.Dir(t)
+		dir := machine.Dir(t)
 		machine.WriteFile(t, dir, main, text)
 		return Logs(host.Mounted(dir), main)
 	}

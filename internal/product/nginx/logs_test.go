@@ -6,12 +6,11 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/accesslog"
-	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 func TestLogs(t *testing.T) {
-	dir := conf.Dir(t)
+	dir := machine.Dir(t)
 	for name, text := range map[string]string{
 		"/etc/nginx/nginx.conf": `events {}
 stream { log_format main '$remote_addr'; access_log /var/log/stream.log main; }

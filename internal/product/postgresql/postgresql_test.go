@@ -18,7 +18,7 @@ import (
 
 func tree(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
-	dir := conftest.Dir(t)
+	dir := machine.Dir(t)
 	for name, text := range files {
 		machine.WriteFile(t, dir, name, text)
 	}

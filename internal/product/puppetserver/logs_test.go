@@ -6,13 +6,12 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product/accesslog"
-	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 )
 
 // TestLogs reads a file of the form that the packages have.
 func TestLogs(t *testing.T) {
-	dir := conf.Dir(t)
+	dir := machine.Dir(t)
 	const xml = "/etc/puppetlabs/puppetserver/request-logging.xml"
 	machine.WriteFile(t, dir, "/etc/puppetlabs/puppetserver/conf.d/webserver.conf", "webserver: {\n    access-log-config: "+xml+"\n}\n")
 	write := func(pattern string) {

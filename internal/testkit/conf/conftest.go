@@ -10,18 +10,6 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Dir returns a temporary directory, in memory if possible, because each write of a
-// configuration file is synced.
-func Dir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "fettle-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // RoundTrip sets an option in file, reads it back and restores it. It expects to read the
 // written value, and the original bytes after the restore. A rejected name or value must change
 // nothing.

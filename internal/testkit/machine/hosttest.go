@@ -17,7 +17,7 @@ import (
 // absent. Its Name is the directory with the files, which Write creates.
 func Mounted(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
-	dir := t.TempDir()
+	dir := Dir(t)
 	Write(t, dir, files)
 	return host.Mounted(dir)
 }
@@ -26,7 +26,7 @@ func Mounted(t testing.TB, files map[string]string) *host.Host {
 // not in files is not recorded. Its Name is the directory with the files, which Write creates.
 func Copy(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
-	dir := t.TempDir()
+	dir := Dir(t)
 	Write(t, dir, files)
 	h, err := host.Copy(dir)
 	if err != nil {

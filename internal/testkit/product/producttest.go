@@ -17,7 +17,6 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/root"
 )
@@ -189,7 +188,7 @@ func Same(t testing.TB, name, before string) {
 // back, reverts it, and expects the original bytes. Rejected files and values are not a
 // failure.
 func Bytes(t *testing.T, p product.Product, files map[string]string, option, value string) {
-	dir := conf.Dir(t)
+	dir := machine.Dir(t)
 	for name, text := range files {
 		machine.WriteFile(t, dir, name, text)
 	}

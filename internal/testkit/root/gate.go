@@ -89,7 +89,7 @@ func Undisturbed(t testing.TB) {
 	if holder := disposing.Load(); holder != nil && *holder == test {
 		return
 	}
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "fettle-test-machine.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile("/tmp/fettle-test-machine.lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrPermission) {
 		return // owned by root; without root privileges a test can neither change the machine nor make a root
 	}

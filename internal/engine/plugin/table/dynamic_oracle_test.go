@@ -3,7 +3,6 @@ package table
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -19,9 +18,6 @@ import (
 // that TuneD's plug-ins would have set.
 func TestDynamicAsTuneD(t *testing.T) {
 	testkitroot.Real(t, "runs TuneD")
-	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
-		t.Setenv("TMPDIR", "/dev/shm") // thousands of writes, which no disk need see
-	}
 	ask := asker(t)
 	r := rand.New(rand.NewPCG(1, 20))
 	compare := func(what string, q dynamicQuestion, ours []map[string]string) {

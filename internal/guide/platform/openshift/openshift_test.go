@@ -13,7 +13,6 @@ import (
 	cluster "fettle.dev/fettle/internal/guide/sizing/openshift"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/testkit/conf"
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/sizing"
 	"fettle.dev/fettle/internal/unit"
@@ -22,7 +21,7 @@ import (
 // directory makes a directory of documents.
 func directory(t testing.TB, files map[string]string) *platform.Subject {
 	t.Helper()
-	root := conf.Dir(t)
+	root := machine.Dir(t)
 	machine.Write(t, root, files)
 	h, err := host.OpenRoot(root)
 	if err != nil {
