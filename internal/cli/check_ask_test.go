@@ -1,18 +1,18 @@
 package cli
 
 import (
-	"regexp"
 	"testing"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // remindsOf matches the commands of other programs that reminders name.
-var remindsOf = regexp.MustCompile(`ethtool -k|satellite-maintain health check`)
+var remindsOf = internaltext.LazyRegexp(`ethtool -k|satellite-maintain health check`)
 
 // hasCommand matches reasons that name the command for an unknown fact.
-var hasCommand = regexp.MustCompile(`\b(fettle|oc|kubectl) [a-z]`)
+var hasCommand = internaltext.LazyRegexp(`\b(fettle|oc|kubectl) [a-z]`)
 
 // On every recorded machine each unknown finding, and each reminder, has the command that
 // makes the missing fact known: in its reason or as ask.
@@ -24,11 +24,11 @@ func TestUnknownFindingsHaveACommand(t *testing.T) {
 			switch f.State {
 			case rule.Unknown:
 				unknown++
-				if f.Ask == "" && !hasCommand.MatchString(f.Reason) {
+				if f.Ask == "" && !hasCommand().MatchString(f.Reason) {
 					t.Errorf("%s: %s: no command: %s", file, f.ID, f.Reason)
 				}
 			case rule.Reminded:
-				if !aCommand.MatchString(f.Reason) && !hasCommand.MatchString(f.Reason) && !remindsOf.MatchString(f.Reason) {
+				if !aCommand().MatchString(f.Reason) && !hasCommand().MatchString(f.Reason) && !remindsOf().MatchString(f.Reason) {
 					t.Errorf("%s: %s: no command: %s", file, f.ID, f.Reason)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 var update = flag.Bool("update", os.Getenv("FETTLE_UPDATE_GOLDEN") == "1", "write the examples' output and the generated tables of the manual anew")
@@ -51,9 +52,9 @@ func TestManualExamples(t *testing.T) {
 
 // nowOf matches the time at which a page's examples run (<!-- now: 2026-11-20T09:30:00Z -->):
 // their times are shown and compared as they are.
-var nowOf = regexp.MustCompile(`<!-- now: (\S+) -->`)
+var nowOf = internaltext.LazyRegexp(`<!-- now: (\S+) -->`)
 
-var machineOf = regexp.MustCompile(`<!-- machine: ([a-z0-9-]+) -->`)
+var machineOf = internaltext.LazyRegexp(`<!-- machine: ([a-z0-9-]+) -->`)
 
 // recordedTimes marks a page whose examples read files with times of their own: its output is
 // shown and compared as it is.
@@ -65,11 +66,11 @@ func runPage(t *testing.T, page string) (examples int) {
 		t.Fatal(err)
 	}
 	machine := "kvm-guest"
-	if m := machineOf.FindSubmatch(text); m != nil {
+	if m := machineOf().FindSubmatch(text); m != nil {
 		machine = string(m[1])
 	}
 	now := ""
-	if m := nowOf.FindSubmatch(text); m != nil {
+	if m := nowOf().FindSubmatch(text); m != nil {
 		now = string(m[1])
 	}
 	recorded := now != "" || strings.Contains(string(text), recordedTimes)
@@ -154,19 +155,19 @@ func shell(t *testing.T, dir, machine, now, command string) string {
 
 // A mask replaces what is measured or names the machine, in a form that is possible.
 type mask struct {
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 	with string
 }
 
 var (
 	times = []mask{
-		{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
-		{regexp.MustCompile(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
-		{regexp.MustCompile(`about \d+ (s|min); ends at \d\d:\d\d`), "about 1 s; ends at 08:30"},
-		{regexp.MustCompile(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
+		{internaltext.LazyRegexp(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
+		{internaltext.LazyRegexp(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
+		{internaltext.LazyRegexp(`about \d+ (s|min); ends at \d\d:\d\d`), "about 1 s; ends at 08:30"},
+		{internaltext.LazyRegexp(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
 	}
-	tookMask = mask{regexp.MustCompile(`, in \d+(\.\d+)?(µs|ms|s)\b`), ", in 12ms"}
-	runID    = regexp.MustCompile(`\b[0-9a-f]{16}\b`)
+	tookMask = mask{internaltext.LazyRegexp(`, in \d+(\.\d+)?(µs|ms|s)\b`), ", in 12ms"}
+	runID    = internaltext.LazyRegexp(`\b[0-9a-f]{16}\b`)
 )
 
 // newMask returns a function that masks the outputs of a page in their order: different runs keep
@@ -175,12 +176,12 @@ func newMask(recorded bool) func(string) string {
 	ids := map[string]string{}
 	return func(s string) string {
 		if recorded {
-			return tookMask.re.ReplaceAllString(s, tookMask.with)
+			return tookMask.re().ReplaceAllString(s, tookMask.with)
 		}
 		for _, m := range append([]mask{tookMask}, times...) {
-			s = m.re.ReplaceAllString(s, m.with)
+			s = m.re().ReplaceAllString(s, m.with)
 		}
-		return runID.ReplaceAllStringFunc(s, func(id string) string {
+		return runID().ReplaceAllStringFunc(s, func(id string) string {
 			const digits = "0123456789abcdef"
 			if ids[id] == "" {
 				n := len(ids) % len(digits)

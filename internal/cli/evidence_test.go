@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -82,11 +83,11 @@ func reads(r *rule.Rule, name string) bool {
 	})
 }
 
-var filePlace = regexp.MustCompile(`^(/[^*]+):(\d+)$`) // as in SARIF
+var filePlace = internaltext.LazyRegexp(`^(/[^*]+):(\d+)$`) // as in SARIF
 
 // lineOf returns the line that a place names; false if it is not a line.
 func lineOf(t *testing.T, h *host.Host, at string) (string, bool) {
-	m := filePlace.FindStringSubmatch(at)
+	m := filePlace().FindStringSubmatch(at)
 	if m == nil || strings.HasPrefix(at, "/sys/dev/") {
 		return "", false
 	}

@@ -8,12 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
-var exampleCall = regexp.MustCompile(`(?m)^[# ]*\$ fettle (.*)$`)
+var exampleCall = internaltext.LazyRegexp(`(?m)^[# ]*\$ fettle (.*)$`)
 
 // TestExamples runs every command that the files of examples/ name: those that ask this
 // machine ask a recorded one, and the load goes to a server of the test.
@@ -43,7 +44,7 @@ func TestExamples(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		for _, m := range exampleCall.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range exampleCall().FindAllStringSubmatch(string(text), -1) {
 			call := m[1]
 			for verb, args := range more {
 				if strings.Contains(" "+call, " "+verb+" ") {

@@ -3,11 +3,11 @@ package cli
 import (
 	"bytes"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"fettle.dev/fettle/internal/testkit/calls"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -77,10 +77,10 @@ func TestFailuresHaveAdvice(t *testing.T) {
 }
 
 // goWords match what errors of Go's libraries begin with.
-var goWords = regexp.MustCompile(`\b(exec|parse|lookup|dial|open|stat|lstat|strconv\.\w+): |\b(open|stat|lstat|lookup|dial tcp|parse) ["/\d]|exit status`)
+var goWords = internaltext.LazyRegexp(`\b(exec|parse|lookup|dial|open|stat|lstat|strconv\.\w+): |\b(open|stat|lstat|lookup|dial tcp|parse) ["/\d]|exit status`)
 
 // quotation matches a quoted argument.
-var quotation = regexp.MustCompile(`"[^"]+"`)
+var quotation = internaltext.LazyRegexp(`"[^"]+"`)
 
 // wantAdvice makes a call that fails. The message has says, no words of Go and no argument twice;
 // the lines after it say what to do.
@@ -96,11 +96,11 @@ func wantAdvice(t *testing.T, args []string, code int, says string) {
 	if advice == "" && !strings.Contains(first, "did you mean") {
 		t.Errorf("%s: no word about what to do: %s", call, &said)
 	}
-	if goWords.MatchString(said.String()) {
+	if goWords().MatchString(said.String()) {
 		t.Errorf("%s: words of Go: %s", call, &said)
 	}
 	seen := map[string]bool{}
-	for _, q := range quotation.FindAllString(first, -1) {
+	for _, q := range quotation().FindAllString(first, -1) {
 		if seen[q] {
 			t.Errorf("%s: %s twice: %s", call, q, first)
 		}

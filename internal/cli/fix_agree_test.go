@@ -17,6 +17,7 @@ import (
 	components "fettle.dev/fettle/internal/product/table"
 	"fettle.dev/fettle/internal/setting"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // No fix makes a machine fail a rule that it has followed: neither the one of a
@@ -151,7 +152,7 @@ func writtenTo(t *testing.T, archive string, x setting.Change) (text string, ok 
 	}
 	// The kind writes to a tree that has the configuration.
 	dir := t.TempDir()
-	for _, header := range archiveFile.FindAllStringSubmatch(archive, -1) {
+	for _, header := range archiveFile().FindAllStringSubmatch(archive, -1) {
 		if text, err := h.Files.ReadFile(header[1]); err == nil && (strings.HasPrefix(header[1], "/etc/") || strings.HasPrefix(header[1], "/var/lib/")) {
 			if err := os.MkdirAll(filepath.Join(dir, path.Dir(header[1])), 0o755); err != nil {
 				t.Fatal(err)
@@ -173,7 +174,7 @@ func writtenTo(t *testing.T, archive string, x setting.Change) (text string, ok 
 	return replaced(t, archive, files[0], string(now)), true
 }
 
-var archiveFile = regexp.MustCompile(`(?m)^-- file .*?(/\S*) --$`)
+var archiveFile = internaltext.LazyRegexp(`(?m)^-- file .*?(/\S*) --$`)
 
 // replaced is an archive with another content of a file.
 func replaced(t *testing.T, archive, at, content string) string {

@@ -147,7 +147,7 @@ func TestForemanDebug(t *testing.T) {
 			machine, copied := ask(m, nil), ask(debug, why)
 			unknown := known(t, false, copied, machine, machine)
 			for finding, s := range copied {
-				if s == rule.Unknown && machine[finding] != s && !named.MatchString(why[finding]) {
+				if s == rule.Unknown && machine[finding] != s && !named().MatchString(why[finding]) {
 					t.Errorf("%s is unknown and names nothing that was not taken: %s", finding, why[finding])
 				}
 			}

@@ -17,11 +17,12 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/testkit/calls"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
 // aCommand is what a refusal has to print: a verb of ours, or a program of the system.
-var aCommand = regexp.MustCompile(`\bfettle [a-z]|\b(kubectl|etcdctl|systemctl|systemd-run|sudo|chmod|chown|mv|rm|df|free|kill) `)
+var aCommand = internaltext.LazyRegexp(`\bfettle [a-z]|\b(kubectl|etcdctl|systemctl|systemd-run|sudo|chmod|chown|mv|rm|df|free|kill) `)
 
 // withoutLiteral are the hints that a function or a variable has, and what it holds.
 var withoutLiteral = map[string]string{
@@ -83,7 +84,7 @@ func commandless(call *ast.CallExpr) string {
 	if name == "Exit" {
 		return "a refusal without a command: ui.Retry, ui.Instead and ui.AsRoot print the call that works, ui.Hinted another command"
 	}
-	if aCommand.MatchString(literals(call.Args[2])) {
+	if aCommand().MatchString(literals(call.Args[2])) {
 		return ""
 	}
 	for hint := range withoutLiteral {

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/guide/rule"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 var catalogue = sync.OnceValues(func() (*rule.Catalogue, error) { return audit.CatalogueOf(nil, nil) })
@@ -141,11 +142,11 @@ func TestSources(t *testing.T) {
 	}
 }
 
-var idParts = regexp.MustCompile(`^([A-Za-z.-]*)(\d*)(.*)$`)
+var idParts = internaltext.LazyRegexp(`^([A-Za-z.-]*)(\d*)(.*)$`)
 
 // compareIDs orders S2 before S10.
 func compareIDs(a, b string) int {
-	x, y := idParts.FindStringSubmatch(a), idParts.FindStringSubmatch(b)
+	x, y := idParts().FindStringSubmatch(a), idParts().FindStringSubmatch(b)
 	if x == nil || y == nil || x[1] != y[1] || len(x[2]) == len(y[2]) {
 		return strings.Compare(a, b)
 	}

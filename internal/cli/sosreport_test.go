@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,11 +16,12 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/packaging"
 )
 
 // named is a file of the machine, or a command, in a sentence.
-var named = regexp.MustCompile(`/(etc|proc|sys|run|usr|var|sos_commands|installed-)[^ ]*|\b(df|[a-z]+\.service)\b`)
+var named = internaltext.LazyRegexp(`/(etc|proc|sys|run|usr|var|sos_commands|installed-)[^ ]*|\b(df|[a-z]+\.service)\b`)
 
 // What the distribution's own sos says of a machine with running servers is what
 // the machine says, or is unknown with the name of the file that sos did not take.
@@ -176,7 +176,7 @@ func sosAsLive(t *testing.T, dir string, machine ...map[string]rule.State) {
 	copied := auditOfCopy(t, dir, why)
 	unknown := known(t, true, copied, machine...)
 	for finding, s := range copied {
-		if s == rule.Unknown && machine[0][finding] != s && !named.MatchString(why[finding]) {
+		if s == rule.Unknown && machine[0][finding] != s && !named().MatchString(why[finding]) {
 			t.Errorf("%s is unknown and names no file: %s", finding, why[finding])
 		}
 	}

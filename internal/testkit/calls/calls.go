@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"io"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -135,11 +135,11 @@ func Printed(program, said string) []string {
 }
 
 // plain matches calls without characters that are special in a shell.
-var plain = regexp.MustCompile(`^[\w ./:=,@%+-]+$`)
+var plain = internaltext.LazyRegexp(`^[\w ./:=,@%+-]+$`)
 
 // Split splits a call into words as a shell does. It returns nil if the shell reports an error.
 func Split(call string) []string {
-	if plain.MatchString(call) {
+	if plain().MatchString(call) {
 		return strings.Fields(call)
 	}
 	out, err := exec.Command("sh", "-c", "set -f; for w in "+call+`; do printf '%s\n' "$w"; done`).Output()

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/testkit/root"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -50,7 +50,7 @@ func (p Program) Headline(t *testing.T, call string, args []string, folded bool)
 		t.Errorf("%s: the output begins with %q, the headline is %q", call, pipe[:min(len(pipe), 200)], h.Lines)
 	}
 	checkFigures(t, call, h)
-	if line := padded.FindString(pipe); line != "" && !strings.HasPrefix(call, "rules show") { // which shows tables as they are
+	if line := padded().FindString(pipe); line != "" && !strings.HasPrefix(call, "rules show") { // which shows tables as they are
 		t.Errorf("%s: on a pipe a column before the last is padded to its longest cell: %q", call, line)
 	}
 	side, shown := root.Screen(t, 80)
@@ -84,15 +84,15 @@ func (p Program) headlineOf(t *testing.T, args []string) (h ui.Headline, ok bool
 }
 
 // padded matches a line with a column that one long cell widens.
-var padded = regexp.MustCompile(`(?m)^.*\S {120,}\S.*$`)
+var padded = internaltext.LazyRegexp(`(?m)^.*\S {120,}\S.*$`)
 
-var number = regexp.MustCompile(`\d[\d,]*(\.\d+)?`)
+var number = internaltext.LazyRegexp(`\d[\d,]*(\.\d+)?`)
 
 // checkFigures reports counts that are not in the lines of their headline.
 func checkFigures(t *testing.T, call string, h ui.Headline) {
 	t.Helper()
 	var printed []string
-	for _, f := range number.FindAllString(strings.Join(h.Lines, " "), -1) {
+	for _, f := range number().FindAllString(strings.Join(h.Lines, " "), -1) {
 		printed = append(printed, strings.ReplaceAll(strings.TrimRight(f, ","), ",", ""))
 	}
 	for name, v := range h.Figures {

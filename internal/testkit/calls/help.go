@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Help checks the help of every command: a short line, examples that parse, lines of at most 80
@@ -74,7 +75,7 @@ func (p Program) short(t *testing.T, c *cobra.Command) {
 }
 
 // manual matches the line of a help that names a page.
-var manual = regexp.MustCompile(`(?m)^Manual: docs/(\S+)$`)
+var manual = internaltext.LazyRegexp(`(?m)^Manual: docs/(\S+)$`)
 
 // once checks that the description says more than the short text, which the help prints above it,
 // and that no default is a number that means no value.
@@ -95,7 +96,7 @@ func (p Program) page(t *testing.T, c *cobra.Command, docs, help string) {
 			t.Errorf("%s --help: a line of %d columns: %s", c.CommandPath(), n, line)
 		}
 	}
-	switch m := manual.FindStringSubmatch(help); {
+	switch m := manual().FindStringSubmatch(help); {
 	case m != nil:
 		if _, err := os.Stat(filepath.Join(docs, m[1])); err != nil {
 			t.Errorf("%s --help names a page: %v", c.CommandPath(), err)
@@ -122,7 +123,7 @@ func (p Program) indexed(t *testing.T, c *cobra.Command, docs, page string) {
 }
 
 // shellPart matches what follows a call in an example: a redirection or a further command.
-var shellPart = regexp.MustCompile(` (>|;|&&|\|) .*`)
+var shellPart = internaltext.LazyRegexp(` (>|;|&&|\|) .*`)
 
 func (p Program) examples(t *testing.T, c *cobra.Command) {
 	if !c.Runnable() || !c.HasParent() {
@@ -138,7 +139,7 @@ func (p Program) examples(t *testing.T, c *cobra.Command) {
 			continue
 		}
 		args, ok := strings.CutPrefix(strings.TrimSpace(call), p.Name)
-		words := Split(strings.TrimSpace(shellPart.ReplaceAllString(args, "")))
+		words := Split(strings.TrimSpace(shellPart().ReplaceAllString(args, "")))
 		if !ok {
 			t.Errorf("%s: the example %q is no call of %s", c.CommandPath(), call, p.Name)
 		} else if err := cliutil.Parse(p.Tree(words), words); err != nil {
@@ -151,7 +152,7 @@ func (p Program) examples(t *testing.T, c *cobra.Command) {
 // them, and that a command without arguments does not complete file names.
 func (p Program) finite(t *testing.T, c *cobra.Command) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		few := len(cliutil.Choices(f)) > 0 || strings.Contains(f.Value.Type(), "|") || slices.Contains([]string{"string", "stringArray", "stringSlice", "text", "list"}, f.Value.Type()) && listed.MatchString(f.Usage) && !f.Hidden && !open[f.Name]
+		few := len(cliutil.Choices(f)) > 0 || strings.Contains(f.Value.Type(), "|") || slices.Contains([]string{"string", "stringArray", "stringSlice", "text", "list"}, f.Value.Type()) && listed().MatchString(f.Usage) && !f.Hidden && !open[f.Name]
 		if _, completed := c.GetFlagCompletionFunc(f.Name); few && !completed {
 			t.Errorf("%s --%s: its values are not completed: %s", c.CommandPath(), f.Name, f.Usage)
 		}
@@ -172,7 +173,7 @@ func (p Program) complete(c *cobra.Command, words ...string) string {
 
 // listed matches texts of flags with a finite set of values: "tail or all", "hooks, watchers, jobs",
 // or what the program can list: releases, formats, rules, methods, objects of a cluster.
-var listed = regexp.MustCompile(`(^|: |default )[a-z0-9][\w-]*(, [a-z0-9][\w-]*)*( \([^)]*\))?,? or [a-z0-9][\w-]*($|[;( ])|: [a-z0-9][\w-]*(, ?[a-z0-9][\w-]*)+($|;)|` +
+var listed = internaltext.LazyRegexp(`(^|: |default )[a-z0-9][\w-]*(, [a-z0-9][\w-]*)*( \([^)]*\))?,? or [a-z0-9][\w-]*($|[;( ])|: [a-z0-9][\w-]*(, ?[a-z0-9][\w-]*)+($|;)|` +
 	`\b[Vv]ersion of [A-Z]|\bOpenShift version|\bto this release\b|\bformat of the log|\blog format(,| of )|\brule( with this ID)?:|\bby its ID\b|\bcontext of the|^namespace|\bname of the node\b|\bthis method\b|\bHTTP method\b|: a profile\b|\bthese platforms\b`)
 
 // open are flags whose text only looks like a list of all values: a file, and a metric.
