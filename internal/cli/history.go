@@ -43,6 +43,8 @@ type HistoryItem struct {
 	// ConfirmedBy is the confirmation of a trial.
 	ConfirmedBy *journal.Confirm `json:"confirmed_by,omitempty"`
 	Profiles    []string         `json:"profiles,omitempty"`
+	// Rules are the rules that fettle fix made the transaction for.
+	Rules []string `json:"rules,omitempty"`
 	// Values is the number of the transaction's settings. For an undo it is the number of
 	// restored settings.
 	Values int `json:"values"`
@@ -186,6 +188,9 @@ func historyItem(t *journal.Tx, all []*journal.Tx) HistoryItem {
 		it.Values++
 		if e.Changed() {
 			it.Changed++
+		}
+		if id := e.Reason.Rule; id != "" && !slices.Contains(it.Rules, id) {
+			it.Rules = append(it.Rules, id)
 		}
 	}
 	if t.Kind == journal.Undo && t.Commit != nil {

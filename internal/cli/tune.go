@@ -14,7 +14,6 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/daemon"
-	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/ui"
@@ -154,6 +153,13 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
+	recovered, err := m.Recover(ctx)
+	if err == nil && len(recovered) > 0 && o.Plan == "" {
+		planner, apply, err = m.Planner(ctx, o.Request) // the recovery may have restored the saved settings
+	}
+	if err != nil {
+		return err
+	}
 	taken, err := m.OneTuner(ctx, o.takeOver, a.command+" --take-over", m.WritesOf(ctx, planner))
 	if err != nil {
 		return m.RestoreTuners(ctx, taken, err)
@@ -166,23 +172,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 			return err
 		}
 	}
-	recovered, err := m.Recover(ctx)
-	if err != nil {
-		return m.RestoreTuners(ctx, taken, err)
-	}
-	restoreFile := func() error { return nil }
-	if apply.Saved != nil {
-		if err := a.mustBeRoot(); err != nil {
-			return m.RestoreTuners(ctx, taken, err)
-		}
-		if restoreFile, err = apply.Saved.Write(m.Host); err != nil {
-			return m.RestoreTuners(ctx, taken, err)
-		}
-	}
 	res, err := m.Apply(ctx, planner, apply)
-	if res == nil || res.Tx == 0 || res.Result == journal.ResultRolledBack {
-		err = errors.Join(err, restoreFile())
-	}
 	if res == nil {
 		if errors.Is(err, context.Canceled) {
 			err = ui.Exit(ui.Interrupted, errors.New("interrupted before anything was written"))

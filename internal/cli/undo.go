@@ -86,9 +86,6 @@ func (a *app) undo(ctx context.Context, ids []int, details bool) error {
 	if nothing {
 		u, err = &tune.Undone{Undoes: []int{}, Result: "done", Values: []tune.UndoneValue{}}, nil
 	}
-	if err == nil {
-		err = m.SyncSaved()
-	}
 	// The journal does not record what a command changed.
 	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {
 		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(experiment.LeftBehind), "run "+how+"; or fettle prove --resume last"))

@@ -62,8 +62,19 @@ type Begin struct {
 	// Refused are the values that the transaction did not write because keep.d, a compliance rule or
 	// fettle itself refused them; at most MaxRefused. Older versions ignore it.
 	Refused []Refused `json:"refused,omitempty"`
+	// Saved is the file of the saved settings, if the transaction writes it.
+	Saved *SavedFile `json:"saved,omitempty"`
 	// Room is the expected size in bytes of the transaction's further records; it is not recorded.
 	Room int64 `json:"-"`
+}
+
+// SavedFile is the file of the saved settings as a transaction found it and as it writes it.
+type SavedFile struct {
+	Path   string        `json:"path"`
+	Before setting.Value `json:"before"`
+	Text   string        `json:"text"`
+	// Made lists the directories that the transaction makes for the file, the outermost first.
+	Made []string `json:"made,omitempty"`
 }
 
 // Planned records who saved a plan and when, according to the plan.

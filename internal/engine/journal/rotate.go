@@ -115,10 +115,17 @@ func (s *State) merge() {
 				s.settle(e, Relinked)
 			}
 		}
-		next := switches[i+1].ID
+		next := switches[i+1]
+		if t.Saved != nil {
+			saved := *t.Saved
+			if next.Saved != nil {
+				saved.Text = next.Saved.Text
+			}
+			next.Saved = &saved
+		}
 		for _, o := range s.Txs {
 			if o == t || o.Superseded == t.ID {
-				o.Superseded = next
+				o.Superseded = next.ID
 			}
 		}
 	}

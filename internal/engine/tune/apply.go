@@ -19,7 +19,7 @@ type ApplyOptions struct {
 	Kind journal.TxKind
 	// Selection is in force once the transaction is committed; nil leaves the selection unchanged.
 	Selection *Selection
-	// Saved is the file of the saved settings, which the caller writes; nil leaves it unchanged.
+	// Saved is the file of the saved settings; nil leaves it unchanged.
 	Saved *SavedFile
 	// Atomic rolls back all values if one is rejected.
 	Atomic bool
@@ -186,15 +186,21 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	saved, err := o.Saved.change(e.Host)
+	if err != nil {
+		return nil, err
+	}
 	t, err := j.Begin(e.started(ctx, journal.Begin{
-		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Refused: p.refused(), Room: p.room(),
+		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Refused: p.refused(), Saved: saved, Room: p.room(),
 	}))
 	if err != nil {
 		return nil, err
 	}
 	a.Tx = t.ID
 	w := &writer{Engine: e, journal: j, tx: t, plan: p, fresh: p.state == j.State, chains: j.State.Chains()}
-	err = w.run(ctx)
+	if err = e.writeSaved(saved); err == nil {
+		err = w.run(ctx)
+	}
 	failed := a.Failed() + a.Failing()
 	keep := err == nil && !(o.Atomic && failed > 0) && !(o.OrNothing && p.inVain())
 	if keep {

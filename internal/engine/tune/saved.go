@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,68 +202,119 @@ type SavedFile struct {
 	old, text []byte
 }
 
-// Write writes the file. The returned function restores the file as it was.
-func (f *SavedFile) Write(h *host.Host) (restore func() error, err error) {
-	attr := host.Attr{Mode: 0o644}
+// change returns the change of the file for the journal, or nil without a change.
+func (f *SavedFile) change(h *host.Host) (*journal.SavedFile, error) {
+	if f == nil {
+		return nil, nil
+	}
+	c := &journal.SavedFile{Path: f.path, Before: setting.Absent, Text: string(f.text)}
 	before, err := h.Files.ReadFile(f.path)
 	switch {
 	case host.NotFound(err):
-		made := []string{f.path}
-		for _, dir := range []string{path.Dir(path.Dir(path.Dir(f.path))), path.Dir(path.Dir(f.path)), path.Dir(f.path)} {
-			switch err := h.Files.Mkdir(dir, 0o755); {
-			case err == nil:
-				made = append(made, dir)
-			case !errors.Is(err, fs.ErrExist):
-				return nil, err
+		for dir := path.Dir(f.path); ; dir = path.Dir(dir) {
+			if _, err := h.Files.Stat(dir); !host.NotFound(err) {
+				return c, err
 			}
-		}
-		restore = func() (err error) {
-			slices.SortFunc(made, func(a, b string) int { return len(b) - len(a) })
-			for _, p := range made {
-				err = errors.Join(err, h.Files.Remove(p))
-			}
-			return err
+			c.Made = slices.Insert(c.Made, 0, dir)
 		}
 	case err != nil:
 		return nil, err
-	case string(before) == string(f.text):
-		return func() error { return nil }, nil
-	default:
-		if st, err := h.Files.Stat(f.path); err == nil {
-			attr = host.AttrOf(st)
-		}
-		restore = func() error { return h.Files.Replace(f.path, before, attr) }
+	case string(before) == c.Text:
+		return nil, nil
 	}
-	return restore, h.Files.Replace(f.path, f.text, attr)
+	c.Before = setting.Text(string(before))
+	return c, nil
 }
 
-// SyncSaved makes the file of the saved settings equal to those in force, after an undo: it has
-// no file of fettle's if none are in force.
-func (m *Machine) SyncSaved() error {
-	file := m.Loader.Find(SavedProfile)
-	text, err := m.Host.Files.ReadFile(cmp.Or(file, savedDir))
-	if file == "" || err != nil || !profile.Edited(text) {
+// writeSaved writes the file of the saved settings. The journal has its text before.
+func (e *Engine) writeSaved(c *journal.SavedFile) error {
+	if c == nil {
 		return nil
 	}
-	s, err := m.State()
-	if err != nil {
-		return err
-	}
-	sel, err := SelectionOf(s.InForce())
-	if err != nil {
-		return err
-	}
-	f := &SavedFile{path: file, old: text}
-	if sel == nil || !slices.Contains(sel.Profiles, SavedProfile) {
-		if err := m.Host.Files.Remove(file); err != nil {
+	e.at("saved:write")
+	for _, dir := range c.Made {
+		if err := e.Host.Files.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		_ = m.Host.Files.Remove(path.Dir(file)) // stays if it has other files
-		return nil
 	}
-	if f.text, err = m.acceptedSaved(sel, f); err != nil {
+	err := replaceSaved(e.Host, c.Path, []byte(c.Text))
+	e.at("saved:written")
+	return err
+}
+
+// replaceSaved writes the file, and keeps its owner and mode.
+func replaceSaved(h *host.Host, file string, text []byte) error {
+	attr := host.Attr{Mode: 0o644}
+	if st, err := h.Files.Stat(file); err == nil {
+		attr = host.AttrOf(st)
+	}
+	return h.Files.Replace(file, text, attr)
+}
+
+// restoreSaved gives the file of the saved settings the text that it has without the transactions,
+// which are ordered by age: that of the selection in force then, or that from before fettle. It
+// keeps a file that another program has written since.
+func (e *Engine) restoreSaved(s *journal.State, txs []*journal.Tx) error {
+	change, err := e.savedIn(txs)
+	if change == nil || err != nil {
 		return err
 	}
-	_, err = f.Write(m.Host)
-	return err
+	now, err := e.Host.Files.ReadFile(change.Path)
+	if host.NotFound(err) || err == nil && !profile.Edited(now) {
+		now = nil
+	} else if err != nil {
+		return err
+	}
+	remains, err := SelectionOf(s.InForce(txs...))
+	if err != nil {
+		return err
+	}
+	if remains != nil {
+		if err := remains.load(e.StateDir); err != nil {
+			return err
+		}
+		if file, ok := remains.content.Snapshot.File(change.Path); ok {
+			if now == nil || string(now) == string(file.Data) {
+				return nil
+			}
+			return replaceSaved(e.Host, change.Path, file.Data)
+		}
+	}
+	switch {
+	case now == nil:
+	case !change.Before.Absent:
+		return replaceSaved(e.Host, change.Path, []byte(change.Before.Text))
+	default:
+		if err := e.Host.Files.Remove(change.Path); err != nil {
+			return err
+		}
+	}
+	for _, dir := range slices.Backward(change.Made) {
+		_ = e.Host.Files.Remove(dir) // stays if it has other files
+	}
+	return nil
+}
+
+// savedIn returns the oldest change of the file by the transactions, or the file that one of them
+// selects, or nil.
+func (e *Engine) savedIn(txs []*journal.Tx) (*journal.SavedFile, error) {
+	var selected *journal.SavedFile
+	for _, t := range txs {
+		if t.Saved != nil {
+			return t.Saved, nil
+		}
+		sel, err := SelectionOf(t)
+		if err != nil {
+			return nil, err
+		}
+		if selected != nil || sel == nil || !slices.Contains(sel.Profiles, SavedProfile) || sel.load(e.StateDir) != nil {
+			continue
+		}
+		for _, f := range sel.content.Snapshot.Files {
+			if path.Base(path.Dir(f.Path)) == SavedProfile {
+				selected = &journal.SavedFile{Path: f.Path, Before: setting.Text(string(f.Data))}
+			}
+		}
+	}
+	return selected, nil
 }

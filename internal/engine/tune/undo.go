@@ -170,6 +170,7 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 	for _, undone := range txs {
 		u.Refused = append(u.Refused, undone.Refused...)
 	}
+	unsaved := e.restoreSaved(j.State, txs) // first, because a tuner that starts may read the file
 	left, gone := e.writeMoves(ctx, moves, effects)
 	left, derived := acceptDerived(moves, left)
 	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.readStanding(ctx, effects, left), derived...)}
@@ -192,14 +193,14 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		u.Values = append(u.Values, m.result())
 	}
 	u.Remains = e.remaining(ctx, moves)
-	var incomplete error
+	incomplete := unsaved
 	left = slices.DeleteFunc(left, func(l Leftover) bool {
 		failed := slices.ContainsFunc(moves, func(m move) bool { return m.setting == l.Setting && m.state == journal.Failed })
 		return !failed && !slices.ContainsFunc(effects, func(b sideEffect) bool { return b.held && b.top.Setting == l.Setting })
 	})
 	if len(left) > 0 {
 		commit.Result = journal.ResultIncomplete
-		incomplete = &IncompleteError{Left: left}
+		incomplete = errors.Join(unsaved, &IncompleteError{Left: left})
 	}
 	u.Result = commit.Result
 	commit.Time = e.Host.Clock.Now().UTC()

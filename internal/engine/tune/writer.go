@@ -224,6 +224,9 @@ func (w *writer) rollBack() (result string, err error) {
 	for _, en := range slices.Backward(w.entries) {
 		targets = append(targets, target{setting: en.Setting, want: en.Before.Before})
 	}
+	if err := w.restoreSaved(w.journal.State, []*journal.Tx{w.tx}); err != nil {
+		return journal.ResultIncomplete, err
+	}
 	left, _ := w.restore(ctx, targets)
 	if left = append(left, w.reactivate(ctx)...); len(left) > 0 {
 		// Without a commit the entries stay live, and the next undo tries again.
