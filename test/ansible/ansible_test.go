@@ -21,11 +21,12 @@ type tool struct {
 	args     []string // of ansible-playbook: the host and its variables
 }
 
-// newTool installs Ansible into the cache if needed, and copies the collection.
-func newTool(t *testing.T) *tool {
+// newTool installs Ansible into the cache if needed, and copies the collection. which is an
+// argument of the script build: "oldest".
+func newTool(t *testing.T, which ...string) *tool {
 	t.Helper()
 	module := testkitroot.Module(t)
-	out, err := exec.Command(filepath.Join(module, "test/ansible/build")).Output()
+	out, err := exec.Command(filepath.Join(module, "test/ansible/build"), which...).Output()
 	if err != nil {
 		testkitroot.Missing(t, "test/ansible/build installs Ansible from PyPI with python3 and its venv: %v", err)
 	}
@@ -73,7 +74,7 @@ func changed(out string) string {
 func (a *tool) values() map[string]string {
 	a.Helper()
 	now := map[string]string{}
-	for _, name := range []string{"/proc/sys/vm/swappiness", "/proc/sys/vm/dirty_ratio", "/proc/sys/fs/file-max", "/proc/sys/kernel/pid_max", "/sys/class/net/lo/mtu", "/sys/kernel/mm/transparent_hugepage/enabled"} {
+	for _, name := range []string{"/proc/sys/vm/swappiness", "/proc/sys/vm/dirty_ratio", "/proc/sys/fs/file-max", "/proc/sys/kernel/pid_max", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/vm/vfs_cache_pressure", "/proc/sys/vm/stat_interval", "/sys/class/net/lo/mtu", "/sys/kernel/mm/transparent_hugepage/enabled"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			a.Fatal(err)
@@ -97,13 +98,18 @@ func (a *tool) same(when string, before map[string]string) {
 func (a *tool) onThisMachine() {
 	fettle, state := testkitroot.Program(a.T, "./cmd/fettle"), filepath.Join(a.dir, "state")
 	a.args = []string{"-i", "localhost,", "-c", "local", "-e", "ansible_python_interpreter={{ ansible_playbook_python }}", "-e", "fettle=" + fettle, "-e", "state_dir=" + state}
-	_, err := os.Stat("/etc/tuned")
+	before := map[string]error{}
+	for _, dir := range []string{"/etc/tuned", "/etc/fettle"} {
+		_, before[dir] = os.Stat(dir)
+	}
 	a.Cleanup(func() {
 		if out, err := exec.Command(fettle, "--state-dir", state, "undo").CombinedOutput(); err != nil { // of a failed test
 			a.Errorf("undo: %v\n%s", err, out)
 		}
-		if err != nil {
-			os.RemoveAll("/etc/tuned")
+		for dir, err := range before {
+			if err != nil {
+				os.RemoveAll(dir)
+			}
 		}
 	})
 }
@@ -113,6 +119,13 @@ func TestModules(t *testing.T) {
 	testkitroot.Untuned(t)
 	a := newTool(t)
 	a.onThisMachine()
+	a.modules()
+}
+
+// modules runs the playbooks of the modules.
+func (a *tool) modules() {
+	t := a.T
+	t.Helper()
 	before := a.values()
 	out := a.play("modules.yml", "--check", "--diff")
 	a.same("check mode", before)
@@ -137,6 +150,8 @@ func TestModules(t *testing.T) {
 	}
 	a.play("values.yml")
 	a.same("state: absent", before)
+	a.play("fix.yml")
+	a.same("fix with state: absent", before)
 }
 
 // The role takes the constructs of kernel_settings and tuned.
@@ -145,9 +160,26 @@ func TestRole(t *testing.T) {
 	testkitroot.Untuned(t)
 	a := newTool(t)
 	a.onThisMachine()
+	a.role()
+}
+
+// role runs the playbook of the role.
+func (a *tool) role() {
 	before := a.values()
 	a.play("role.yml")
 	a.same("the role", before)
+}
+
+// The oldest ansible-core that meta/runtime.yml allows runs modules and role, and its linter finds
+// nothing.
+func TestOldestCore(t *testing.T) {
+	testkitroot.Nightly(t, "minutes of Ansible")
+	testkitroot.Untuned(t)
+	a := newTool(t, "oldest")
+	a.onThisMachine()
+	a.modules()
+	a.role()
+	a.sanity()
 }
 
 // Ansible's own linters find nothing.
@@ -157,6 +189,16 @@ func TestLint(t *testing.T) {
 	if out, err := a.run(a.collection(), "ansible-lint", "--offline", "--nocolor", "--profile", "production", "."); err != nil {
 		t.Errorf("ansible-lint: %v\n%s", err, out)
 	}
+	if out, err := a.run(a.collection(), "vermin", "--target=3.6-", "--violations", "--no-tips", "plugins"); err != nil {
+		t.Errorf("RHEL 8 has Python 3.6: %v\n%s", err, out)
+	}
+	a.sanity()
+}
+
+// sanity runs ansible-test sanity.
+func (a *tool) sanity() {
+	t := a.T
+	t.Helper()
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}} { // ansible-test asks git for the files
 		if out, err := exec.Command("git", append([]string{"-C", a.collection()}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -202,7 +244,7 @@ func TestGuest(t *testing.T) {
 	}
 	a.args = []string{"-i", "guest,", "-e", string(vars)}
 	vm.Must("systemctl disable --now tuned power-profiles-daemon 2>/dev/null; rm -f /etc/tuned/active_profile; true")
-	const state = "cat /proc/sys/vm/swappiness /proc/sys/vm/dirty_ratio /proc/sys/fs/file-max /proc/sys/kernel/pid_max /sys/class/net/lo/mtu; systemctl is-enabled fettle tuned; systemctl is-active tuned; ls -d /etc/tuned/profiles/kernel_settings"
+	const state = "cat /proc/sys/vm/swappiness /proc/sys/vm/vfs_cache_pressure /proc/sys/vm/stat_interval /proc/sys/vm/dirty_ratio /proc/sys/fs/file-max /proc/sys/kernel/pid_max /sys/class/net/lo/mtu; systemctl is-enabled fettle tuned; systemctl is-active tuned; ls -d /etc/tuned/profiles/kernel_settings"
 	before, _ := vm.Run(state)
 
 	vm.Put(testkitroot.Program(t, "./cmd/fettle"), "/usr/local/bin/fettle")
@@ -226,6 +268,7 @@ func TestGuest(t *testing.T) {
 		t.Errorf("after the reboot:\n%s", out)
 	}
 	vm.Must("fettle undo")
+	a.play("fix.yml")
 	if now, _ := vm.Run(state); now != before {
 		t.Errorf("after undo\n%s\nbefore\n%s", now, before)
 	}

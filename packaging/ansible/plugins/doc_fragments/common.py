@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Documentation of the options that all modules share."""
 
-from __future__ import annotations
-
 
 class ModuleDocFragment:
     DOCUMENTATION = r"""

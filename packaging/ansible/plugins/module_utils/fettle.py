@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs fettle on the managed machine, and turns its JSON and its exit codes into results."""
 
-from __future__ import annotations
-
 import json
 
 COMMON = {
@@ -58,7 +56,7 @@ class Fettle:
                 msg="fettle %s: %s (%s)" % (verb, "; ".join(messages), CODES.get(code, "exit code %d" % code)),
                 rc=code,
                 messages=messages,
-                values=values(document.get("plan") or {}),
+                settings=steps(document.get("plan") or {}),
                 cmd=argv + list(args),
             )
         return document
@@ -68,7 +66,7 @@ class Fettle:
 
     def reboot_required(self, plan=None):
         """Whether a value waits for a reboot, or would after the plan."""
-        if plan and any(v["reboot"] for v in values(plan) if v["written"]):
+        if plan and any(v["reboot"] for v in steps(plan) if v["written"]):
             return True
         return self.run("verify", expected=(0, 1, 3)).get("counts", {}).get("needs-reboot", 0) > 0
 
@@ -76,11 +74,11 @@ class Fettle:
         """Put a selection in force, and end the module. The plan of fettle diff decides."""
         module, params = self.module, self.module.params
         plan = self.run("diff", [a for a in selection if a != "--auto"])
-        changes = [v for v in values(plan) if v["written"]]
+        changes = [v for v in steps(plan) if v["written"]]
         persist = params["persist"] and not self.run("status").get("persistent", False)
         result = {
             "changed": bool(changes) or not plan.get("in_force", False) or persist,
-            "values": values(plan),
+            "settings": steps(plan),
             "profiles": plan.get("profiles", []),
             "diff": difference(changes),
         }
@@ -92,10 +90,38 @@ class Fettle:
                     args.append(flag)
             tuned = self.run("tune", args)
             result["transaction"] = tuned.get("transaction", 0)
-            result["values"] = values(tuned["plan"])
+            result["settings"] = steps(tuned["plan"])
         result["reboot_required"] = self.reboot_required(plan if module.check_mode else None)
         for message in unwritten(tuned.get("plan", plan)):
             module.warn(message)
+        module.exit_json(**result)
+
+    def restore(self, transactions=()):
+        """Undo transactions, or everything without any, and end the module."""
+        module, numbers = self.module, [str(t) for t in transactions]
+        undone = self.run("undo", ["--dry-run"] + numbers)
+        result = {"changed": bool(undone["undoes"])}
+        if result["changed"] and not module.check_mode:
+            undone = self.run("undo", numbers + self.reason())
+            result["transaction"] = undone.get("transaction", 0)
+        remains = {v["setting"]: v["why"] for v in undone.get("remains", [])}
+        for name, why in remains.items():
+            module.warn("%s: %s" % (name, why))
+        result["settings"] = [
+            {
+                "setting": v["setting"],
+                "before": text(v["found"]),
+                "after": text(v["to"]),
+                "written": True,
+                "verdict": v["state"],
+                "why": v.get("why", remains.get(v["setting"], "")),
+                "reboot": v["setting"] in remains,
+            }
+            for v in undone["values"]
+            if v["state"] == "restored" and v["found"] != v["to"]
+        ]
+        result["diff"] = difference(result["settings"])
+        result["reboot_required"] = bool(remains) or self.reboot_required()
         module.exit_json(**result)
 
 
@@ -106,7 +132,7 @@ def text(value):
     return value
 
 
-def values(plan):
+def steps(plan):
     """The steps of a plan, as modules return them."""
     return [
         {

@@ -1,8 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 DOCUMENTATION = r"""
 module: check_info
 short_description: Audit a machine

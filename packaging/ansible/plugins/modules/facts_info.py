@@ -1,8 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 DOCUMENTATION = r"""
 module: facts_info
 short_description: Return hardware, kernel and services of a machine

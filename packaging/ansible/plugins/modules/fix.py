@@ -1,34 +1,40 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 DOCUMENTATION = r"""
 module: fix
-short_description: Change what failed rules of the audit find
+short_description: Change what failed rules of the audit find, or restore it
 version_added: 0.1.0
 description:
   - Makes the changes that C(fettle fix) knows for rules that fail on the machine. M(fettle.tuning.check_info) lists the
     rules. Changes that another tool must make are returned and not made.
-  - M(fettle.tuning.profile) with O(fettle.tuning.profile#module:state=absent) restores the values.
+  - Values of the running kernel last until the next boot. M(fettle.tuning.settings) sets them at each boot.
 attributes:
   check_mode:
     support: full
-    description: Runs C(fettle fix --dry-run), which changes nothing.
+    description: Runs C(fettle fix --dry-run) or C(fettle undo --dry-run), which change nothing.
   diff_mode:
     support: full
     description: Shows each value before and after.
 options:
   rules:
-    description: IDs of the rules. By default all that fail.
+    description: IDs of the rules. By default all that fail, or with O(state=absent) all that were fixed.
     type: list
     elements: str
     default: []
   platforms:
-    description: Fix only rules of these platforms. By default of all that the machine has.
+    description: Fix only rules of these platforms. By default of all that the machine has. Not with O(state=absent).
     type: list
     elements: str
     default: []
+  state:
+    description:
+      - V(present) fixes the rules.
+      - V(absent) restores what C(fettle fix) changed for O(rules), also when it ran without Ansible. Rules that were
+        fixed by the same transaction can be restored only together; the module fails if O(rules) has only some of them.
+    type: str
+    choices: [present, absent]
+    default: present
 extends_documentation_fragment:
   - fettle.tuning.common
   - fettle.tuning.common.writes
@@ -39,6 +45,11 @@ EXAMPLES = r"""
   fettle.tuning.fix:
     rules: [T19]
     reason: ticket 4711
+
+- name: Restore its values
+  fettle.tuning.fix:
+    rules: [T19]
+    state: absent
 """
 
 RETURN = r"""
@@ -48,20 +59,20 @@ transaction:
   type: int
 by_hand:
   description: Changes that another tool or a person must make.
-  returned: success
+  returned: if O(state=present)
   type: list
   elements: dict
 findings:
   description: Results of the rules after the change.
-  returned: if changed, outside of check mode
+  returned: if changed with O(state=present), outside of check mode
   type: list
   elements: dict
 reboot_required:
   description: Whether a value takes effect at the next boot.
   returned: success
   type: bool
-values:
-  description: The settings of the plan, written or not.
+settings:
+  description: The settings of the plan, written or not. An undo lists only those that it restores.
   returned: success
   type: list
   elements: dict
@@ -91,19 +102,12 @@ values:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.fettle.tuning.plugins.module_utils.fettle import WRITES, Fettle, difference, values
+from ansible_collections.fettle.tuning.plugins.module_utils.fettle import WRITES, Fettle, difference, steps
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            WRITES,
-            rules={"type": "list", "elements": "str", "default": []},
-            platforms={"type": "list", "elements": "str", "default": []},
-        ),
-        supports_check_mode=True,
-    )
-    fettle = Fettle(module)
+def fix(fettle):
+    """Fix the rules, and end the module."""
+    module = fettle.module
     args = list(module.params["rules"])
     if module.params["platforms"]:
         args += ["--platform", ",".join(module.params["platforms"])]
@@ -111,10 +115,10 @@ def main():
     fixed = fettle.run("fix", args)
     applied = fixed.get("applied") or {}
     plan = fixed.get("plan") or {}
-    changes = [v for v in values(plan) if v["written"]]
+    changes = [v for v in steps(plan) if v["written"]]
     result = {
         "changed": bool(changes),
-        "values": values(applied.get("plan") or plan),
+        "settings": steps(applied.get("plan") or plan),
         "by_hand": fixed["by_hand"],
         "diff": difference(changes),
         "reboot_required": fettle.reboot_required(plan if module.check_mode else None),
@@ -123,6 +127,42 @@ def main():
         result["transaction"] = applied["transaction"]
         result["findings"] = fixed["findings"]
     module.exit_json(**result)
+
+
+def fixes(fettle):
+    """The transactions in force that fixed the rules. A group, such as O16, names the rules O16.*."""
+    asked = fettle.module.params["rules"]
+    for transaction in fettle.run("history")["transactions"]:
+        rules = transaction.get("rules", [])
+        others = [r for r in rules if asked and not any(r == a or r.startswith(a + ".") for a in asked)]
+        if not transaction["live"] or len(others) == len(rules):
+            continue
+        if others:
+            fettle.module.fail_json(
+                msg="transaction %d fixed %s together: name all of them in rules" % (transaction["transaction"], ", ".join(rules))
+            )
+        yield transaction["transaction"]
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec=dict(
+            WRITES,
+            rules={"type": "list", "elements": "str", "default": []},
+            platforms={"type": "list", "elements": "str", "default": []},
+            state={"type": "str", "choices": ["present", "absent"], "default": "present"},
+        ),
+        supports_check_mode=True,
+    )
+    fettle = Fettle(module)
+    if module.params["state"] == "present":
+        fix(fettle)
+    if module.params["platforms"]:
+        module.fail_json(msg="state=absent takes rules, not platforms")
+    transactions = list(fixes(fettle))
+    if not transactions:
+        module.exit_json(changed=False, settings=[], reboot_required=fettle.reboot_required())
+    fettle.restore(transactions)
 
 
 if __name__ == "__main__":

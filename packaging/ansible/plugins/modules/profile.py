@@ -1,8 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 DOCUMENTATION = r"""
 module: profile
 short_description: Put tuning profiles in force, or restore all values
@@ -70,8 +68,8 @@ reboot_required:
   description: Whether a value takes effect at the next boot.
   returned: success
   type: bool
-values:
-  description: The settings of the plan, written or not.
+settings:
+  description: The settings of the plan, written or not. An undo lists only those that it restores.
   returned: success
   type: list
   elements: dict
@@ -101,30 +99,7 @@ values:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.fettle.tuning.plugins.module_utils.fettle import TUNES, Fettle, difference, text
-
-
-def restore(module, fettle):
-    """Undo everything, and end the module."""
-    planned = fettle.run("undo", ["--dry-run"])
-    result = {"changed": bool(planned["undoes"])}
-    if result["changed"] and not module.check_mode:
-        undone = fettle.run("undo", fettle.reason())
-        result["transaction"] = undone.get("transaction", 0)
-    changes = [
-        {
-            "setting": v["setting"],
-            "before": text(v["found"]),
-            "after": text(v["to"]),
-            "written": True,
-            "verdict": v["state"],
-            "why": v.get("why", ""),
-            "reboot": False,
-        }
-        for v in planned["values"]
-        if v["state"] == "restored" and v["found"] != v["to"]
-    ]
-    module.exit_json(values=changes, diff=difference(changes), reboot_required=fettle.reboot_required(), **result)
+from ansible_collections.fettle.tuning.plugins.module_utils.fettle import TUNES, Fettle
 
 
 def main():
@@ -139,7 +114,7 @@ def main():
     )
     fettle = Fettle(module)
     if module.params["state"] == "absent":
-        restore(module, fettle)
+        fettle.restore()
     if bool(module.params["name"]) == module.params["recommended"]:
         module.fail_json(msg="state=present needs either name or recommended")
     fettle.tune(module.params["name"] or ["--auto"])

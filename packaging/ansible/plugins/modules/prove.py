@@ -1,8 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 DOCUMENTATION = r"""
 module: prove
 short_description: Measure whether a change makes a command faster

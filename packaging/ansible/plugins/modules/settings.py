@@ -1,8 +1,6 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: Apache-2.0
 
-from __future__ import annotations
-
 DOCUMENTATION = r"""
 module: settings
 short_description: Keep single settings on top of all profiles
@@ -47,7 +45,9 @@ options:
     elements: str
     default: []
   state:
-    description: V(absent) removes O(settings), or without O(settings) all that are kept.
+    description:
+      - V(absent) removes O(settings), or without O(settings) all that are kept.
+      - If nothing is kept, nothing is changed.
     type: str
     choices: [present, absent]
     default: present
@@ -94,7 +94,7 @@ reboot_required:
   description: Whether a value takes effect at the next boot.
   returned: success
   type: bool
-values:
+settings:
   description: The settings of the plan, written or not.
   returned: success
   type: list
@@ -124,6 +124,8 @@ values:
       type: str
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fettle.tuning.plugins.module_utils.fettle import TUNES, Fettle
 
@@ -147,6 +149,12 @@ def arguments(module):
     return args
 
 
+def kept(profiles):
+    """Whether settings are kept, by fettle with these profiles in force or by linux-system-roles."""
+    files = ("/etc/tuned/profiles/kernel_settings/tuned.conf", "/etc/tuned/kernel_settings/tuned.conf")
+    return "kernel_settings" in profiles or any(os.path.exists(f) for f in files)
+
+
 def main():
     module = AnsibleModule(
         argument_spec=dict(
@@ -166,7 +174,11 @@ def main():
         ),
         supports_check_mode=True,
     )
-    Fettle(module).tune(arguments(module))
+    fettle, change = Fettle(module), arguments(module)
+    profiles = fettle.run("status")["profiles"]
+    if "--set" not in change and not kept(profiles):
+        module.exit_json(changed=False, profiles=profiles, settings=[], reboot_required=fettle.reboot_required())
+    fettle.tune(change)
 
 
 if __name__ == "__main__":
