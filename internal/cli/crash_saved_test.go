@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	testkitmachine "fettle.dev/fettle/internal/testkit/machine"
 )
 
 // A change of the saved settings and its undo are ended by kill -9 at every write and every
@@ -36,7 +38,7 @@ func TestKilledSave(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			points := 0
 			for n := 1; ; n++ {
-				machine := filepath.Join(memoryDir(t), "machine")
+				machine := filepath.Join(testkitmachine.Dir(t), "machine")
 				unpack(t, archive, machine)
 				if err := withoutTuneD(machine); err != nil {
 					t.Fatal(err)
@@ -123,7 +125,7 @@ func TestSavedFileAfterRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine := filepath.Join(memoryDir(t), "machine")
+	machine := filepath.Join(testkitmachine.Dir(t), "machine")
 	unpack(t, archive, machine)
 	if err := withoutTuneD(machine); err != nil {
 		t.Fatal(err)
