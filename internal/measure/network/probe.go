@@ -51,8 +51,18 @@ func dontFragment(c *net.UDPConn, v6 bool) error {
 // stampArrivals makes the kernel note when each datagram came, so that a busy program does not
 // count as a slow network.
 func stampArrivals(c *net.UDPConn) error {
-	return control1(c, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+	return control1(c, func(fd int) error {
+		// A program that waits for a processor must not lose probes: a second of them fits. Only root may
+		// exceed net.core.rmem_max.
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, arrivals) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, arrivals)
+		}
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	})
 }
+
+// arrivals is the size of the buffer for probes, in bytes. A small one takes 768 bytes of it.
+const arrivals = 8 << 20
 
 func control1(c syscall.Conn, do func(fd int) error) error {
 	raw, err := c.SyscallConn()
