@@ -152,12 +152,13 @@ func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word stri
 		}()
 	}
 	served := network.Served{Schema: network.ServeSchema, Address: peer.Address().String(), Key: key}
+	served.Headline.Line("waiting on %s for one client, at most %s", served.Address, served.Headline.Value("life_s", network.PeerLife.Seconds(), unit.FormatSeconds(network.PeerLife.Seconds())))
 	if a.data() {
 		if err := a.result(served, nil); err != nil {
 			return err
 		}
 	} else {
-		ui.PrintLine(a.screen, "waiting on %s for one client, at most %v", served.Address, network.PeerLife)
+		ui.PrintHeadline(a.screen, &served.Headline)
 		ui.PrintLine(a.screen, "on the other machine:")
 		ui.PrintCommand(a.screen, fmt.Sprintf("fettle bench network %s --key %s", served.Address, key))
 		peer.Served = func(client string) { a.screen.Say("serving %s", client) }

@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/ssh"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // ServeSchema names the JSON form of Served.
@@ -20,9 +21,10 @@ const ServeSchema = "fettle/bench-network-serve/v1"
 
 // Served is what a peer prints when it is ready.
 type Served struct {
-	Schema  string `json:"schema"` // fettle/bench-network-serve/v1
-	Address string `json:"address"`
-	Key     string `json:"key"`
+	Schema   string      `json:"schema"` // fettle/bench-network-serve/v1
+	Headline ui.Headline `json:"headline"`
+	Address  string      `json:"address"`
+	Key      string      `json:"key"`
 }
 
 // Target names a peer: an address and its key, or a host on which ssh starts one.
