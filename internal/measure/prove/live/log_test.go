@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -216,5 +217,38 @@ func TestJoined(t *testing.T) {
 	write(t, path, end("3", 20)+end("4", 30))
 	if _, err := l.Read(t.Context(), time.Second); err != nil || fmt.Sprint(l.choices[0].found) != "[0.02 0.03]" {
 		t.Errorf("%v, %v", l.choices[0].found, err)
+	}
+}
+
+// TestRotatedWhileRead: a rotation at any moment of a read loses no line, counts none twice, and is
+// no error.
+func TestRotatedWhileRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	write(t, path, "took 1 before\n")
+	set := Set{Host: host.Live(), Pattern: regexp.MustCompile(`took (\d+)`)}
+	if _, err := set.Metric("logs:" + path + ":max"); err != nil {
+		t.Fatal(err)
+	}
+	l := set.logs[path]
+	if err := errors.Join(l.Check(t.Context()), l.Begin()); err != nil {
+		t.Fatal(err)
+	}
+	const rotations = 400
+	for i := range rotations {
+		rotated := make(chan error)
+		go func() {
+			err := os.Rename(path, path+".1")
+			for range i % 7 * 100 {
+				runtime.Gosched()
+			}
+			rotated <- errors.Join(err, os.WriteFile(path, fmt.Appendf(nil, "took 1 in rotation %d\n", i), 0o600))
+		}()
+		err := l.follow(t.Context())
+		if err := errors.Join(err, <-rotated, l.follow(t.Context())); err != nil {
+			t.Fatalf("rotation %d: %v", i, err)
+		}
+	}
+	if got := l.choices[0].requests; got != rotations {
+		t.Errorf("%d lines counted of %d", got, rotations)
 	}
 }
