@@ -98,6 +98,9 @@ func (f *Follower) Poll(ctx context.Context) error {
 		}
 	}
 	logs, lost, err := source.Continue(known, f.positions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // rotated since it was found
+	}
 	if err != nil {
 		return err
 	}

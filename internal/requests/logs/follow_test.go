@@ -2,9 +2,11 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -92,6 +94,48 @@ func TestFollow(t *testing.T) {
 	came("/3:1 /4:1 /5:1 /6:1 /7:1", 1)
 	if e := f.Report("count", 0).Unread.Examples; len(e) != 1 || e[0].Path != path || e[0].Text != "what is no request" {
 		t.Errorf("examples %+v", e)
+	}
+}
+
+// TestFollowWhileRotated: a rotation at any moment of a poll loses no line, counts none twice, and is
+// no error.
+func TestFollowWhileRotated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	appendTo(t, path, accessLine(1))
+	found, err := source.Find(host.Live(), []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := source.NewSet(found)
+	head, err := set.Head(0, 1<<16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	detected, err := logformat.Detect(head, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Follow(host.Live(), []string{path}, set, []*logformat.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rotations = 300
+	for i := range rotations {
+		rotated := make(chan error)
+		go func() {
+			err := os.Rename(path, path+".1")
+			for range i % 7 * 100 {
+				runtime.Gosched()
+			}
+			rotated <- errors.Join(err, os.WriteFile(path, []byte(accessLine(1000+i)), 0o600))
+		}()
+		err := f.Poll(t.Context())
+		if err := errors.Join(err, <-rotated, f.Poll(t.Context())); err != nil {
+			t.Fatalf("rotation %d: %v", i, err)
+		}
+	}
+	if r := f.Report("count", 0); r.Requests != rotations || f.Lost != 0 {
+		t.Errorf("%d requests counted of %d, %d logs lost", r.Requests, rotations, f.Lost)
 	}
 }
 

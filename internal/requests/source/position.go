@@ -37,6 +37,12 @@ func (s *Set) Positions() ([]Position, error) {
 		if l.Path == Stdin || l.of != "" {
 			continue
 		}
+		if s.states[i].moved {
+			if l.was != nil {
+				out = append(out, Position{l.Path, l.skip, l.was.HeadBytes, l.was.HeadSHA256, l.was.Inode})
+			}
+			continue
+		}
 		p := s.states[i].head
 		if p == nil { // compressed
 			var err error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -61,6 +62,7 @@ type state struct {
 	hold   func(line []byte) bool
 	end    int64     // position read up to, in decompressed bytes
 	head   *Position // identifies a log that was read; lacks Offset
+	moved  bool      // it was gone when it was to be read
 }
 
 // NotRead describes a file that is not read, with the reason.
@@ -305,6 +307,10 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	l := s.Logs[i]
 	s.states[i].end = l.skip
 	r, err := s.rest(i)
+	if s.WholeLines && l.of == "" && errors.Is(err, fs.ErrNotExist) {
+		s.states[i].moved = true // rotated since it was found: the next poll finds it by its new name
+		return nil
+	}
 	if err != nil {
 		return err
 	}

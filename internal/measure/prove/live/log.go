@@ -230,29 +230,16 @@ func (l *log) Read(ctx context.Context, lasted time.Duration) (m prove.Measureme
 	return m, nil
 }
 
-// follow continues reading through a rotation, starting with the rest of the rotated part. If the
-// log is missing, at any point, it is in the middle of a rotation: the next call reads the rest.
+// follow continues reading through a rotation, starting with the rest of the rotated part.
 func (l *log) follow(ctx context.Context) error {
-	before := make([]choice, len(l.choices))
-	for i, c := range l.choices {
-		before[i] = *c
-	}
-	err := l.readOn(ctx)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for i, c := range l.choices {
-		*c = before[i] // the next call reads these lines again
-	}
-	return nil
-}
-
-func (l *log) readOn(ctx context.Context) error {
 	found, err := source.Find(l.host, []string{l.path})
-	if err != nil {
-		return err
+	var next []source.Log
+	if err == nil {
+		next, _, err = source.Continue(found, l.positions)
 	}
-	next, _, err := source.Continue(found, l.positions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // in the middle of a rotation: the next call reads the rest
+	}
 	if err != nil {
 		return err
 	}
