@@ -32,12 +32,13 @@ type benchNetworkOptions struct {
 func benchNetworkCommand(a *app) *cobra.Command {
 	var o benchNetworkOptions
 	c := &cobra.Command{
-		Use: "network HOST|ssh:HOST | --serve ADDRESS", Short: "Measure throughput, latency, loss and MTU to another machine",
+		Use: "network [PEER]", Short: "Measure throughput, latency, loss and MTU to another machine",
 		Long: `Measures the network between this machine and another one that runs fettle: throughput of
 TCP with one and several streams in both directions and what limits it, time of requests,
 jitter, loss and reordering of UDP, the latency that load adds, and the path MTU.
-ssh:HOST starts the other side. Without ssh, start it there with --serve: it binds one
-address, serves one client that has its key, and ends after 30 minutes.`,
+The peer is ssh:HOST, where fettle is then started, or HOST, where you have started
+fettle bench network --serve ADDRESS: it binds one address of that machine, serves one
+client that has its key, and ends after 30 minutes.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			word := strings.Join(args, "")
