@@ -131,7 +131,7 @@ func TestEjectArguments(t *testing.T) {
 	root, bin, state := filepath.Join(a.dir, "machine"), filepath.Join(a.dir, "bin"), filepath.Join(a.dir, "arguments")
 	for name, text := range map[string]string{
 		state: "", filepath.Join(bin, "grubby"): strings.ReplaceAll(grubby, "STATE", state),
-		root + "/bin/sh": "", root + "/etc/default/grub": "GRUB_ENABLE_BLSCFG=true\n", root + "/boot/grub2/grubenv": "# GRUB Environment Block\n",
+		root + "/bin/sh": "", root + "/etc/default/grub": "GRUB_ENABLE_BLSCFG=true\n", root + "/boot/grub2/grubenv": "# GRUB Environment Block\n" + strings.Repeat("#", 999),
 		root + "/boot/loader/entries/1.conf": "title x\noptions $kernelopts\n", root + "/proc/version": "Linux\n",
 		root + "/etc/tuned/ejected/tuned.conf": "[bootloader]\ncmdline=nohz=on x=it's rcupdate.y=1\n",
 	} {
