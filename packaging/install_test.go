@@ -277,8 +277,9 @@ func TestOffline(t *testing.T) {
 			if !strings.Contains(out, "fettle: no value was restored, because ") {
 				t.Errorf("the removal does not say so:\n%s", out)
 			}
-			if _, code := l.Run("test", "-e", "/var/lib/fettle/journal"); code != 0 {
-				t.Error("the journal is gone")
+			out = l.Must("dpkg", "--purge", "fettle")
+			if _, code := l.Run("test", "-e", "/var/lib/fettle/journal"); code != 0 || !strings.Contains(out, "is kept, because it has the values that were not restored") {
+				t.Errorf("the journal is gone: %s", out)
 			}
 		})
 	}

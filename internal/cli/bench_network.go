@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,8 +109,10 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	}
 	client, end, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable))}.Connect(ctx, m.Host)
 	switch {
-	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrKey):
+	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrKey), errors.Is(err, network.ErrPort):
 		return ui.Exit(ui.Usage, err)
+	case errors.Is(err, network.ErrNoPeer):
+		return ui.Hinted(ui.Failed, err, "there, fettle bench network --serve must be waiting, which serves one client, once; firewalls must let its port through, TCP and UDP")
 	case err != nil:
 		return err
 	}
@@ -141,7 +144,12 @@ func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word stri
 	}
 	key := network.NewKey()
 	peer, err := network.Listen(host.Live(), at, key)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return ui.Hinted(ui.Usage, fmt.Errorf("%s is not an address of this machine", at.Addr()), "this machine has "+strings.Join(addresses(), ", "))
+	case errors.Is(err, syscall.EADDRINUSE):
+		return ui.Hinted(ui.Failed, fmt.Errorf("port %d of %s is in use, perhaps by another fettle that waits", at.Port(), at.Addr()), "choose another port: --serve ADDRESS:PORT")
+	case err != nil:
 		return err
 	}
 	if o.untilInputEnds {
@@ -166,6 +174,8 @@ func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word stri
 	}
 	err = peer.Serve(ctx)
 	switch {
+	case err == nil && !a.data():
+		a.screen.Say("the client has disconnected")
 	case errors.Is(err, network.ErrLife):
 		return ui.Exit(ui.Failed, fmt.Errorf("no client finished within %v; start --serve again", network.PeerLife))
 	case errors.Is(err, context.Canceled) && o.untilInputEnds:

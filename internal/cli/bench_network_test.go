@@ -97,8 +97,10 @@ func TestBenchNetwork(t *testing.T) {
 		"all addresses":      {[]string{"--serve", "0.0.0.0"}, 2, "stands for all addresses"},
 		"a name":             {[]string{"--serve", "somewhere"}, 2, "not an address of this machine"},
 		"no address":         {[]string{"--serve"}, 2, "which address?"},
-		"another machine's":  {[]string{"--serve", "192.0.2.7"}, 1, "cannot assign requested address"},
+		"another machine's":  {[]string{"--serve", "192.0.2.7"}, 2, "is not an address of this machine"},
 		"serve with a cell":  {[]string{"--serve", "127.0.0.1", "--cells", "udp"}, 2, "--serve"},
+		"a port":             {[]string{"192.0.2.7:99999", "--key", "00"}, 2, "the port is not a number"},
+		"a port to serve at": {[]string{"--serve", "127.0.0.1:99999"}, 2, "the port is not a number"},
 		"nobody listens":     {[]string{strings.TrimPrefix(testkitroot.Unheard(t), "http://"), "--key", "00"}, 1, "connection refused"},
 		"an unknown machine": {[]string{"no.such.host.invalid", "--key", "00"}, 1, "no.such.host.invalid"},
 	} {

@@ -90,13 +90,25 @@ undo() {
 	return "$code"
 }
 
+# in_force reports whether the journal has changes that undo would revert. It only reads. Another
+# system's journal (DPKG_ROOT) counts as such.
+in_force() {
+	[ -e "$state/journal" ] || return 1
+	[ -z "${DPKG_ROOT:-}" ] || return 0
+	! /usr/bin/fettle undo --dry-run --output json 2>/dev/null | grep -q '"undoes": \[\]'
+}
+
 before_remove() {
 	case $1 in
 	remove | 0) ;;
 	*) return 0 ;;
 	esac
 	if offline; then
-		[ ! -e "$state/journal" ] || say "no value was restored, because $why"
+		if in_force; then
+			: >"$unrestored"
+			say "no value was restored, because $why; $state keeps the old values."
+			say "To restore them later, install fettle again and run: fettle undo"
+		fi
 		return 0
 	fi
 	if [ -e "$state/journal" ]; then

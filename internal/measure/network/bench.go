@@ -102,6 +102,8 @@ type Bench struct {
 	// Finished, if not nil, is called with the result so far after each round except the last. An
 	// error ends the bench.
 	Finished func(*Result) error
+
+	path Path
 }
 
 // sample are the values of a run by quantity.
@@ -116,7 +118,7 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Path = &path
+	r.Path, b.path = &path, path
 	samples := map[Cell][]sample{}
 	for round := range Rounds {
 		order := slices.Clone(p.Cells)
@@ -185,6 +187,9 @@ func (b *Bench) once(ctx context.Context, cell Cell, round int) (sample, error) 
 			return nil, err
 		}
 		v, err := s.sample(run, p.warm(rtt))
+		if errors.Is(err, errNothing) && (b.path.Up.How == BlackHole || b.path.Down.How == BlackHole) {
+			return nil, fmt.Errorf("nothing arrived: path MTU %s; lower the MTU of the interface, or let the ICMP messages through; --cells udp,request-1 measures the rest", b.path.words())
+		}
 		if !errors.Is(err, errNothing) || try == tries {
 			return v, err
 		}

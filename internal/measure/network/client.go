@@ -32,7 +32,7 @@ func Dial(ctx context.Context, h *host.Host, peer netip.AddrPort, key string) (*
 	d := net.Dialer{Timeout: greeting}
 	conn, err := d.DialContext(ctx, "tcp", peer.String())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w at %s: %w", ErrNoPeer, peer, err)
 	}
 	c := &Client{Peer: peer, host: h, control: newControl(conn)}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -236,7 +236,7 @@ func (c *Client) train(ctx context.Context, run, every time.Duration, size int) 
 		for due := int64(time.Since(begin)/every) + 1; t.sent < due; t.sent++ {
 			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent))
 			binary.BigEndian.PutUint64(p[atSent:], uint64(time.Now().UnixNano()))
-			if _, err := c.udp.Write(p); err != nil && !isICMP(err) {
+			if _, err := c.udp.Write(p); err != nil && !isLoss(err) {
 				failed = err
 				break
 			}

@@ -189,3 +189,37 @@ func contextOfInput() (context.Context, context.CancelFunc) {
 	}()
 	return ctx, cancel
 }
+
+// TestDroppedHere: what this machine's own queue drops is lost, and the bench goes on.
+func TestDroppedHere(t *testing.T) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
+		return
+	}
+	l := newLab(t)
+	l.do("tc qdisc add dev c root tbf rate 300kbit burst 2kb latency 10ms")
+	plan := NewPlan()
+	plan.For, plan.Cells = 2*time.Second, []Cell{{Kind: Probes}}
+	r, err := (&Bench{Client: l.dial(t, peer4), Plan: plan}).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 214 bytes each millisecond are 1.7 Mbit/s.
+	if lost := r.Cells[0].value(lossUp); lost < 0.6 || lost > 0.95 {
+		t.Errorf("%.2f of the probes were lost", lost)
+	}
+}
+
+// TestBlackHole: throughput behind a black hole is an error that names it.
+func TestBlackHole(t *testing.T) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
+		return
+	}
+	l := newLab(t)
+	l.do("ip -n router link set rp mtu 1400; ip -n router route add unreachable 10.9.1.2 table 7; ip -n router rule add iif lo to 10.9.1.2 table 7")
+	plan := NewPlan()
+	plan.For, plan.Cells = 2*time.Second, []Cell{{Kind: Send, Streams: 1}}
+	_, err := (&Bench{Client: l.dial(t, peer4), Plan: plan}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "send 1400 bytes") || !strings.Contains(err.Error(), "black hole") {
+		t.Error(err)
+	}
+}

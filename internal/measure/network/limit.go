@@ -82,6 +82,8 @@ func (r *Result) limit(s *Summary, c Cell, scales, speed float64) *Limit {
 	bits := v(goodput)
 	needed := bits / 8 * v(loadedRTT)
 	switch {
+	case v(rwndShare) > limitedShare && float64(receiver.RmemMax) > 4*needed:
+		return &Limit{LimitCPU, fmt.Sprintf("the receiver's window was full %s of the time, although it may grow to %s: its program did not read in time", text.Percent(v(rwndShare)), size(receiver.RmemMax)), other, ""}
 	case v(rwndShare) > limitedShare:
 		return &Limit{LimitWindow, fmt.Sprintf("the receiver's window was full %s of the time: %s at a round trip of %s", text.Percent(v(rwndShare)), humanBytes(int64(needed)), unit.FormatSeconds(v(loadedRTT))), other,
 			fmt.Sprintf("raise the last value of net.ipv4.tcp_rmem at the receiver (now %s) to more than twice the wanted rate times %s", size(receiver.RmemMax), unit.FormatSeconds(v(idleRTT)))}

@@ -363,6 +363,7 @@ func TestLimit(t *testing.T) {
 	}{
 		"nothing":           {Send, nil, 1, LimitUnknown, ""},
 		"window":            {Send, map[string]float64{rwndShare: 0.9, loadedRTT: 0.05}, 4, LimitWindow, "peer"},
+		"window is large":   {Send, map[string]float64{rwndShare: 0.9, loadedRTT: 0.00001}, 4, LimitCPU, "peer"},
 		"window, receive":   {Receive, map[string]float64{rwndShare: 0.9}, 4, LimitWindow, "here"},
 		"buffer":            {Send, map[string]float64{sndbufShare: 0.7}, 4, LimitBuffer, "here"},
 		"buffer, receive":   {Receive, map[string]float64{sndbufShare: 0.7}, 4, LimitBuffer, "peer"},
@@ -382,7 +383,7 @@ func TestLimit(t *testing.T) {
 			values[k] = v
 		}
 		cells := []Cell{{Kind: x.kind, Streams: 1}, {Kind: x.kind, Streams: 8}}
-		r := Result{Local: End{CPUs: 2}, Remote: End{CPUs: 2}}
+		r := Result{Local: End{CPUs: 2}, Remote: End{CPUs: 2, RmemMax: 6 << 20}}
 		for i, c := range cells {
 			s := Summary{Cell: c.Name()}
 			for k, v := range values {

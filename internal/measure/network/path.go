@@ -42,8 +42,12 @@ const (
 	told    // a router reported its MTU
 )
 
-// isICMP reports whether an error of a connected socket is that of an earlier datagram.
-func isICMP(err error) bool {
+// isLoss reports whether an error of a connected socket means a lost datagram: an ICMP message about
+// an earlier one, or this machine's own queue or packet filter dropped it.
+func isLoss(err error) bool {
+	if errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.EPERM) {
+		return true
+	}
 	return errors.Is(err, syscall.EMSGSIZE) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
@@ -139,7 +143,7 @@ func (c *Client) probeSize(ctx context.Context, kind byte, size int) (fate, int,
 			}
 			return refused, 0, nil
 		}
-		if err != nil && !isICMP(err) {
+		if err != nil && !isLoss(err) {
 			return 0, 0, err
 		}
 		_ = c.udp.SetReadDeadline(time.Now().Add(tail + 4*c.RTT))
@@ -150,7 +154,7 @@ func (c *Client) probeSize(ctx context.Context, kind byte, size int) (fate, int,
 				break
 			}
 			if err != nil {
-				if !isICMP(err) {
+				if !isLoss(err) {
 					return 0, 0, err
 				}
 				if mtu := toldMTU(c.udp); mtu > 0 && kind == smallReply {

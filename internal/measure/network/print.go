@@ -32,8 +32,11 @@ func (r *Result) Headline() (h ui.Headline) {
 		case string(LoadUp), string(LoadDown):
 			f, _ := s.Figure(addedP50)
 			more := h.Value(strings.ReplaceAll(s.Cell, "-", "_")+"_added_s", f.Value, unit.FormatSeconds(max(0, f.Value)))
-			if f.Interval == nil || f.Interval[0] <= 0 {
-				more = "nothing that can be told"
+			switch {
+			case f.Interval == nil:
+				more = "an unknown time (too few runs)"
+			case f.Interval[0] <= 0:
+				more = "no time that can be told"
 			}
 			added = append(added, fmt.Sprintf("%s (%s)", more, strings.TrimPrefix(s.Cell, "loaded-")))
 		}
@@ -58,23 +61,28 @@ func (r *Result) Headline() (h ui.Headline) {
 
 // line describes the path MTU of both directions.
 func (p *Path) line(h *ui.Headline) string {
-	one := func(w Way) string {
-		switch w.How {
-		case NoAnswer:
-			return "unknown (no answer to UDP)"
-		case BlackHole:
-			return fmt.Sprintf("%d bytes: larger packets disappear, and no router reports it (black hole)", w.MTU)
-		case ByICMP:
-			return fmt.Sprintf("%d bytes, reported by a router (interface: %d)", w.MTU, w.Interface)
-		}
-		return fmt.Sprintf("%d bytes, that of the interface", w.MTU)
-	}
 	h.Value("path_mtu_send_bytes", float64(p.Up.MTU), "")
 	h.Value("path_mtu_receive_bytes", float64(p.Down.MTU), "")
+	return "path MTU " + p.words()
+}
+
+func (p *Path) words() string {
 	if p.Up == p.Down {
-		return "path MTU " + one(p.Up)
+		return p.Up.words()
 	}
-	return "path MTU send " + one(p.Up) + "; receive " + one(p.Down)
+	return "send " + p.Up.words() + "; receive " + p.Down.words()
+}
+
+func (w Way) words() string {
+	switch w.How {
+	case NoAnswer:
+		return "unknown (no answer to UDP)"
+	case BlackHole:
+		return fmt.Sprintf("%d bytes: larger packets disappear, and no router reports it (black hole)", w.MTU)
+	case ByICMP:
+		return fmt.Sprintf("%d bytes, reported by a router (interface: %d)", w.MTU, w.Interface)
+	}
+	return fmt.Sprintf("%d bytes, that of the interface", w.MTU)
 }
 
 // Next returns how to complete an interrupted bench, or the call for a limit.
@@ -136,8 +144,8 @@ func ms(v float64) string { return unit.Digits(v * 1e3) }
 
 // streams prints the throughput.
 func (r *Result) streams(s *ui.Screen) {
-	g := ui.Grid{Columns: []ui.Column{{Head: "streams"}, {Head: "Mbit/s", Right: true}, {Head: "95 % interval", Right: true}, {Head: "resent", Right: true}, {Head: "RTT ms", Right: true},
-		{Head: "CPU s/Gbit", Right: true}, {Head: "peer", Right: true}, {Head: "limit"}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "streams"}, {Head: "Mbit/s", Right: true}, {Head: "95 % interval", Right: true}, {Head: "resent", Right: true, Optional: true}, {Head: "RTT ms", Right: true, Optional: true},
+		{Head: "CPU s/Gbit", Right: true, Optional: true}, {Head: "peer", Right: true, Optional: true}, {Head: "limit"}}}
 	var reasons []string
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -169,7 +177,7 @@ func (r *Result) streams(s *ui.Screen) {
 // times prints requests and the latency under load.
 func (r *Result) times(s *ui.Screen) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "requests"}, {Head: "1/s", Right: true}, {Head: "p50 ms", Right: true}, {Head: "95 % interval", Right: true}, {Head: "p99 ms", Right: true}, {Head: "p99.9 ms", Right: true}}}
-	l := ui.Grid{Columns: []ui.Column{{Head: "loaded path"}, {Head: "added p50 ms", Right: true}, {Head: "95 % interval", Right: true}, {Head: "added p99 ms", Right: true}, {Head: "idle p50 ms", Right: true}, {Head: "loaded p50 ms", Right: true}}}
+	l := ui.Grid{Columns: []ui.Column{{Head: "added latency, ms"}, {Head: "p50", Right: true}, {Head: "95 % interval", Right: true}, {Head: "p99", Right: true}, {Head: "idle p50", Right: true, Optional: true}, {Head: "loaded", Right: true, Optional: true}}}
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if _, is := c.Figure(rate); is {

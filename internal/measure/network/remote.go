@@ -36,6 +36,12 @@ type Target struct {
 // ErrNoKey is returned if the key of a peer is missing.
 var ErrNoKey = errors.New("the key of the peer is missing; start fettle bench network --serve there, and copy the call that it prints")
 
+// ErrNoPeer is returned if nothing answers at the address.
+var ErrNoPeer = errors.New("no peer")
+
+// ErrPort is returned for an invalid port.
+var ErrPort = errors.New("the port is not a number from 1 to 65535")
+
 // remoteStart is the time limit of ssh and the peer's start.
 const remoteStart = time.Minute
 
@@ -43,6 +49,9 @@ const remoteStart = time.Minute
 func (t Target) Connect(ctx context.Context, h *host.Host) (c *Client, end func(), err error) {
 	stop := func() {}
 	name, remote := ssh.ParseHost(t.Host)
+	if !remote && strings.HasPrefix(t.Host, "ssh:") {
+		return nil, nil, fmt.Errorf("%q is not a host of ssh: want ssh:HOST or ssh:USER@HOST", t.Host)
+	}
 	at, key := t.Host, t.Key
 	if remote {
 		var s *ssh.Session
@@ -106,11 +115,11 @@ func resolve(ctx context.Context, word string) (netip.AddrPort, error) {
 	}
 	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%s: the port is not a number from 1 to 65535", word)
+		return netip.AddrPort{}, fmt.Errorf("%s: %w", word, ErrPort)
 	}
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%s: %w", word, err)
+		return netip.AddrPort{}, fmt.Errorf("the name %s has no address: %w", host, err)
 	}
 	return netip.AddrPortFrom(found[0].Unmap(), uint16(n)), nil
 }
@@ -133,6 +142,11 @@ func ServeAt(word string) (netip.AddrPort, error) {
 		return at, nil
 	}
 	at, err := netip.ParseAddr(strings.Trim(word, "[]"))
+	if h, _, split := net.SplitHostPort(word); err != nil && split == nil {
+		if _, is := netip.ParseAddr(h); is == nil {
+			return netip.AddrPort{}, fmt.Errorf("%s: %w", word, ErrPort)
+		}
+	}
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("%q is not an address of this machine: want ADDRESS or ADDRESS:PORT, such as 192.0.2.7 or [2001:db8::7]:%d", word, DefaultPort)
 	}
