@@ -117,6 +117,7 @@ recommended profile and exits with 2; --auto applies that profile.`,
 	})
 	cliutil.Excludes(c, "try", "a trial ends before the next boot", "persist", "take-over")
 	cliutil.Excludes(c, "save", "saved settings are kept", "try")
+	cliutil.PreviewedBy(c, "fettle diff shows what fettle tune would do, and changes nothing")
 	return c
 }
 

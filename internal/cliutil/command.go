@@ -37,6 +37,20 @@ func Root(c *cobra.Command, s *ui.Screen, output *string) {
 	c.PersistentFlags().BoolVar(&s.Wide, "wide", false, "print all columns of tables, without cutting or wrapping")
 }
 
+// previews are names of flags by which other programs only show what they would do.
+var previews = []string{"dry-run", "dryrun", "check", "simulate", "noop", "no-op", "what-if"}
+
+const previewedBy = "previewed by"
+
+// PreviewedBy sets the hint of a command that has no dry run, because another command shows what it
+// would do.
+func PreviewedBy(c *cobra.Command, hint string) {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[previewedBy] = hint
+}
+
 // flagError adds a remedy to an error of pflag: a valid value, the probable name, or the call
 // without the flag.
 func flagError(c *cobra.Command, err error) error {
@@ -94,6 +108,9 @@ func flagError(c *cobra.Command, err error) error {
 		near := cmp.Or(meant, text.Nearest(name, names))
 		if meant != "" || near != "" && text.EditDistance(name, near) <= max(1, len(name)/3) {
 			return ui.OtherWord(fmt.Errorf("%w (did you mean --%s?)", err, near), "--"+name, "--"+near)
+		}
+		if slices.Contains(previews, name) { // the same call without it would act
+			return ui.Hinted(ui.Usage, err, cmp.Or(c.Annotations[previewedBy], "without it the command acts; its help says what it can do: "+c.CommandPath()+" --help"))
 		}
 		return ui.WithoutWord(err, "--"+name)
 	case errors.As(err, &odd):

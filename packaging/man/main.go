@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra/doc"
@@ -24,10 +25,11 @@ func main() {
 	dir := flag.Arg(0)
 	root := cli.Command(*version)
 	root.DisableAutoGenTag = true
-	when := time.Unix(0, 0).UTC() // reproducible output
+	epoch, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64) // otherwise 1970: reproducible
+	when := time.Unix(epoch, 0).UTC()
 	check(os.MkdirAll(filepath.Join(dir, "man"), 0o755))
 	check(os.MkdirAll(filepath.Join(dir, "completion"), 0o755))
-	check(doc.GenManTree(root, &doc.GenManHeader{Title: "FETTLE", Section: "8", Source: "fettle " + *version, Manual: "fettle", Date: &when}, filepath.Join(dir, "man")))
+	check(doc.GenManTree(root, &doc.GenManHeader{Section: "8", Source: "fettle " + *version, Manual: "fettle", Date: &when}, filepath.Join(dir, "man")))
 	check(root.GenBashCompletionFileV2(filepath.Join(dir, "completion", "fettle.bash"), true))
 	check(root.GenZshCompletionFile(filepath.Join(dir, "completion", "_fettle")))
 	check(root.GenFishCompletionFile(filepath.Join(dir, "completion", "fettle.fish"), true))
