@@ -25,7 +25,8 @@ import (
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // a third of the time of these tests would be garbage collection
-	if dir := machine.Memory(); dir != "" && os.Getenv("TMPDIR") == "" {
+	// Not inside a root, where PostgreSQL needs the memory file system for itself.
+	if dir := machine.Memory(); dir != "" && os.Getenv("TMPDIR") == "" && os.Getenv("FETTLE_TEST_INSIDE") == "" {
 		if err := os.Setenv("TMPDIR", dir); err != nil { // hundreds of machines, each of hundreds of files
 			panic(err)
 		}

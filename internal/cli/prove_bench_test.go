@@ -18,7 +18,12 @@ func TestProveBench(t *testing.T) {
 	}
 	t.Parallel()
 	fio := testkitroot.ServerProgram(t, "fio")
-	dir, peer := t.TempDir(), servePeer(t)
+	dir, err := os.MkdirTemp("/var/tmp", "fettle-test-") // on a disk
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	peer := servePeer(t)
 	for name, x := range map[string]struct {
 		args []string
 		code int
