@@ -101,7 +101,7 @@ func TestBenchNetwork(t *testing.T) {
 		"serve with a cell":  {[]string{"--serve", "127.0.0.1", "--cells", "udp"}, 2, "--serve"},
 		"a port":             {[]string{"192.0.2.7:99999", "--key", "00"}, 2, "the port is not a number"},
 		"a port to serve at": {[]string{"--serve", "127.0.0.1:99999"}, 2, "the port is not a number"},
-		"nobody listens":     {[]string{strings.TrimPrefix(testkitroot.Unheard(t), "http://"), "--key", "00"}, 1, "connection refused"},
+		"no listener":        {[]string{strings.TrimPrefix(testkitroot.Unheard(t), "http://"), "--key", "00"}, 1, "connection refused"},
 		"an unknown machine": {[]string{"no.such.host.invalid", "--key", "00"}, 1, "no.such.host.invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,15 +45,9 @@ func poll(t *testing.T, f *Follower) (string, *Report) {
 	return strings.Join(paths, " "), r
 }
 
-// TestFollow tests that exactly the lines appended after the start are read, through partial lines,
-// rotation, and a short absence of the log.
-func TestFollow(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "access.log")
-	add := func(text string) {
-		t.Helper()
-		appendTo(t, path, text)
-	}
-	add(accessLine(1) + accessLine(2) + accessLine(3)[:20])
+// follow follows one log from its end.
+func follow(t *testing.T, path string, o Options) *Follower {
+	t.Helper()
 	found, err := source.Find(host.Live(), []string{path})
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +61,23 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Follow(host.Live(), []string{path}, set, []*logformat.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true, Slowest: 3}, false)
+	f, err := Follow(host.Live(), []string{path}, set, []*logformat.Format{detected}, o, false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+// TestFollow tests that exactly the lines appended after the start are read, through partial lines,
+// rotation, and a short absence of the log.
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	add := func(text string) {
+		t.Helper()
+		appendTo(t, path, text)
+	}
+	add(accessLine(1) + accessLine(2) + accessLine(3)[:20])
+	f := follow(t, path, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true, Slowest: 3})
 	came := func(want string, unread uint64) {
 		t.Helper()
 		if got, r := poll(t, f); got != want || r.Unread.Lines != unread {
@@ -102,23 +109,7 @@ func TestFollow(t *testing.T) {
 func TestFollowWhileRotated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
 	appendTo(t, path, accessLine(1))
-	found, err := source.Find(host.Live(), []string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := source.NewSet(found)
-	head, err := set.Head(0, 1<<16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	detected, err := logformat.Detect(head, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := Follow(host.Live(), []string{path}, set, []*logformat.Format{detected}, Options{By: [][]string{{"path"}}, Groups: 1000}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := follow(t, path, Options{By: [][]string{{"path"}}, Groups: 1000})
 	const rotations = 300
 	for i := range rotations {
 		rotated := make(chan error)
