@@ -25,6 +25,8 @@ type Request struct {
 	Body   []byte
 	// Wire is the request encoded for HTTP/1.1.
 	Wire []byte
+	// Rest is sent after Wire: a body that several requests share.
+	Rest []byte
 	// Origin is the index of the origin in the Set.
 	Origin int
 	// Idempotent marks a request that may be sent twice even if its method is not idempotent.

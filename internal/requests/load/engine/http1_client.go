@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // HTTP1Client sends requests to one origin over one connection at a time. It opens the
@@ -14,6 +17,8 @@ type HTTP1Client struct {
 	Dialer *Dialer
 	// OneEach closes each connection after one request.
 	OneEach bool
+	// Keep receives the last answer, if not nil. It must not be changed during an exchange.
+	Keep *Capture
 
 	parser   parser
 	deadline time.Time // of conn
@@ -25,6 +30,14 @@ type HTTP1Client struct {
 // Exchange sends a request and reads its answer to the end.
 func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 	conn, kept := c.conn, true
+	c.parser.keep = c.Keep
+	c.parser.hold()
+	defer c.parser.release()
+	if conn != nil && !r.Repeatable() && stale(conn) {
+		c.Dialer.Counts.Reopened.Add(1)
+		c.drop()
+		conn = nil
+	}
 	for {
 		if conn == nil {
 			kept = false
@@ -54,6 +67,30 @@ func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 	}
 }
 
+// stale reports whether the server has sent something on an idle connection or closed it. An
+// answer to the next request could not follow, and a request that may have an effect must not
+// be sent twice. So it is asked before such a request.
+func stale(conn net.Conn) bool {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	quiet := false
+	err = raw.Control(func(fd uintptr) {
+		var one [1]byte
+		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		quiet = errors.Is(err, unix.EAGAIN)
+	})
+	return err != nil || !quiet
+}
+
 // ended reports whether err means that the server closed the connection.
 func ended(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -71,7 +108,10 @@ func (c *HTTP1Client) once(conn net.Conn, r *Request, until time.Time) (status i
 		}
 	}
 	_, unsent := conn.Write(r.Wire)
-	if unsent != nil && (len(r.Body) == 0 || errors.Is(unsent, net.ErrClosed)) {
+	if len(r.Rest) > 0 && unsent == nil {
+		_, unsent = conn.Write(r.Rest)
+	}
+	if unsent != nil && (len(r.Body)+len(r.Rest) == 0 || errors.Is(unsent, net.ErrClosed)) {
 		return 0, true, unsent
 	}
 	status, closing, err = c.parser.answer(r.Method == "HEAD")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"sync"
 
 	internaltext "fettle.dev/fettle/internal/text"
 )
@@ -17,6 +18,7 @@ import (
 // Limits on answers.
 const (
 	bufferBytes = 16 << 10
+	smallBuffer = 4 << 10  // holds the header of most answers
 	maxLine     = 8 << 10  // a line of a header or chunk
 	maxHead     = 64 << 10 // a whole header or trailer
 	maxInterim  = 16       // 1xx answers before the final one
@@ -28,13 +30,65 @@ type parser struct {
 	buf  []byte
 	r, w int   // bounds of the unread part of buf
 	in   int64 // bytes read in all
+	// keep receives the header and the body of an answer, if not nil.
+	keep *Capture
+}
+
+// Capture is a kept answer. Its slices are reused for the next one.
+type Capture struct {
+	Head []byte // header lines of the final answer, each followed by a line feed
+	Body []byte
+	// Most limits the kept bytes of the body; 0 keeps none. Cut reports that there were more.
+	Most int
+	Cut  bool
+}
+
+func (c *Capture) reset() { c.Head, c.Body, c.Cut = c.Head[:0], c.Body[:0], false }
+
+func (c *Capture) add(part []byte) {
+	n := min(len(part), c.Most-len(c.Body))
+	c.Body = append(c.Body, part[:n]...)
+	c.Cut = c.Cut || n < len(part)
+}
+
+// Buffers are held only during an exchange: a client that waits for its next request needs none.
+var (
+	small = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	large = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
+)
+
+// hold gets a buffer, unless the parser has one.
+func (p *parser) hold() {
+	if p.buf == nil {
+		p.buf = small.Get().(*[smallBuffer]byte)[:]
+	}
+}
+
+// grow replaces a small buffer by a large one.
+func (p *parser) grow() {
+	if len(p.buf) != smallBuffer {
+		return
+	}
+	bigger := large.Get().(*[bufferBytes]byte)[:]
+	n := copy(bigger, p.buf[p.r:p.w])
+	p.release()
+	p.buf, p.r, p.w = bigger, 0, n
+}
+
+// release returns the buffer.
+func (p *parser) release() {
+	switch len(p.buf) {
+	case smallBuffer:
+		small.Put((*[smallBuffer]byte)(p.buf))
+	case bufferBytes:
+		large.Put((*[bufferBytes]byte)(p.buf))
+	}
+	p.buf, p.r, p.w = nil, 0, 0
 }
 
 // reset makes the parser read from another connection.
 func (p *parser) reset(from io.Reader) {
-	if p.buf == nil {
-		p.buf = make([]byte, bufferBytes)
-	}
+	p.hold()
 	p.from, p.r, p.w = from, 0, 0
 }
 
@@ -76,6 +130,9 @@ func (p *parser) line() ([]byte, error) {
 		searched = p.w - p.r
 		if searched > maxLine {
 			return nil, tooLong(p.buf[p.r:p.w])
+		}
+		if searched > len(p.buf)/2 {
+			p.grow()
 		}
 		if err := p.fill(); err != nil {
 			return nil, err
@@ -143,6 +200,9 @@ func (p *parser) head() (head, error) {
 		return head{}, err
 	}
 	h := head{length: -1}
+	if p.keep != nil {
+		p.keep.reset()
+	}
 	if !h.first(line) {
 		return h, ProtocolError(fmt.Sprintf("not an HTTP/1.1 status line: %q", sample(line)))
 	}
@@ -156,6 +216,9 @@ func (p *parser) head() (head, error) {
 		}
 		if err := h.field(line); err != nil {
 			return h, err
+		}
+		if p.keep != nil {
+			p.keep.Head = append(append(p.keep.Head, line...), '\n')
 		}
 	}
 }
@@ -259,8 +322,9 @@ func (p *parser) body(h head, toHEAD bool) (closing bool, err error) {
 	case h.length >= 0:
 		return h.close, p.skip(h.length)
 	}
+	p.grow()
 	for {
-		p.r = p.w
+		p.pass(p.w - p.r)
 		if err := p.fill(); errors.Is(err, io.EOF) {
 			return true, nil
 		} else if err != nil {
@@ -269,11 +333,22 @@ func (p *parser) body(h head, toHEAD bool) (closing bool, err error) {
 	}
 }
 
-// skip skips n bytes.
+// pass goes past n bytes of the body in the buffer, which are kept if requested.
+func (p *parser) pass(n int) {
+	if p.keep != nil && p.keep.Most > 0 {
+		p.keep.add(p.buf[p.r : p.r+n])
+	}
+	p.r += n
+}
+
+// skip skips n bytes of a body.
 func (p *parser) skip(n int64) error {
+	if n > smallBuffer {
+		p.grow()
+	}
 	for {
 		have := min(n, int64(p.w-p.r))
-		p.r += int(have)
+		p.pass(int(have))
 		if n -= have; n == 0 {
 			return nil
 		}

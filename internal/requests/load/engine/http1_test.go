@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -90,7 +91,7 @@ func TestAnswers(t *testing.T) {
 			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 				t.Errorf("%s, %s: %v, want %q", c.name, how, err, c.err)
 			}
-			if len(p.buf) != bufferBytes {
+			if len(p.buf) != smallBuffer && len(p.buf) != bufferBytes {
 				t.Errorf("%s: the buffer has %d bytes", c.name, len(p.buf))
 			}
 		}
@@ -111,7 +112,7 @@ func FuzzAnswer(f *testing.F) {
 		pieces.reset(iotest.OneByteReader(bytes.NewReader(text)))
 		status, closing, err := whole.answer(toHEAD)
 		status2, closing2, err2 := pieces.answer(toHEAD)
-		if len(whole.buf) != bufferBytes || whole.in > int64(len(text)) {
+		if (len(whole.buf) != smallBuffer && len(whole.buf) != bufferBytes) || whole.in > int64(len(text)) {
 			t.Fatalf("%d bytes of buffer, %d read of %d", len(whole.buf), whole.in, len(text))
 		}
 		excess := err != nil && strings.HasPrefix(err.Error(), "data after the announced end of the answer")
@@ -210,8 +211,56 @@ func TestKeptConnectionIsGone(t *testing.T) {
 	c = serve(t, one)
 	c.Exchange(post, later())
 	_, _ = c.conn.Read(make([]byte, 1))
-	if a := c.Exchange(post, later()); a.Failure != Closed {
-		t.Errorf("a POST over a connection that is gone: %+v", a)
+	// It is seen to be closed before the request is sent, so nothing is repeated.
+	if a := c.Exchange(post, later()); a.Failure != None || c.Dialer.Counts.Opened.Load() != 2 {
+		t.Errorf("a POST after the connection was closed: %+v, %d connections", a, c.Dialer.Counts.Opened.Load())
+	}
+	c = serve(t, func(_ int, conn net.Conn) {
+		if http1Request(conn) {
+			_, _ = io.WriteString(conn, whole)
+		}
+		http1Request(conn) // closed without an answer
+	})
+	c.Exchange(post, later())
+	if a := c.Exchange(post, later()); a.Failure != Closed || c.Dialer.Counts.Opened.Load() != 1 {
+		t.Errorf("a POST that may have had an effect was repeated: %+v, %d connections", a, c.Dialer.Counts.Opened.Load())
+	}
+}
+
+// TestCapture tests that the header and the body of an answer are kept up to the limit, and
+// that nothing is left of the answer before.
+func TestCapture(t *testing.T) {
+	long := strings.Repeat("0123456789", 2000)
+	answers := []string{
+		"HTTP/1.1 100 Continue\r\nOld: 1\r\n\r\nHTTP/1.1 200 OK\r\nX: a\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",
+		fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(long), long),
+		"HTTP/1.1 200 OK\r\n\r\nto the end",
+	}
+	c := serve(t, func(_ int, conn net.Conn) {
+		for _, text := range answers {
+			if http1Request(conn) {
+				_, _ = io.WriteString(conn, text)
+			}
+		}
+	})
+	c.Keep = &Capture{Most: 15000}
+	for i, want := range []struct {
+		head, body string
+		cut        bool
+	}{
+		{"X: a\nContent-Length: 5\n", "hello", false},
+		{"Transfer-Encoding: chunked\n", "hello world", false},
+		{"Content-Length: 20000\n", long[:15000], true},
+		{"", "to the end", false},
+	} {
+		a := c.Exchange(get, later())
+		if k := c.Keep; a.Failure != None || string(k.Head) != want.head || string(k.Body) != want.body || k.Cut != want.cut {
+			t.Errorf("answer %d: %+v: %q, body of %d bytes, cut %t", i+1, a, k.Head, len(k.Body), k.Cut)
+		}
+		if c.parser.buf != nil {
+			t.Errorf("answer %d: a buffer is held between requests", i+1)
+		}
 	}
 }
 
