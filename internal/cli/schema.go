@@ -26,6 +26,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/puppetrun"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -62,6 +63,7 @@ var documents = map[string]any{
 	"logs-puppet":         puppetrun.Runs{},
 	"load-http":           load.Result{},
 	"load-mqtt":           mqtt.Result{},
+	"load-scenario":       scenario.Result{},
 	"numa":                placement.View{},
 	"numa-advice":         placement.Advice{},
 	"numa-plan":           placement.Plan{},
@@ -79,6 +81,7 @@ var documents = map[string]any{
 	"recommend":           RecommendResult{},
 	"rules":               RuleList{},
 	"rules-update":        internalupdate.Changes{},
+	"scenarios":           ScenarioList{},
 	"schedule":            ScheduleList{},
 	"size":                sizing.Result{},
 	"status":              tune.Status{},

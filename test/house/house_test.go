@@ -47,6 +47,7 @@ var districts = []district{
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
 	{path: "profiles", layer: 0, budget: budget{1, 80, 3}},
 	{path: "rules", layer: 0, budget: budget{1, 10, 1}},
+	{path: "scenarios", layer: 0, budget: budget{1, 10, 1}},
 	{path: "kube/deploy", layer: 0, budget: budget{1, 20, 1}},
 	{path: "packaging", layer: 0, budget: budget{1, 50, 5}},
 	{path: "internal/kuberelease", layer: 1, budget: budget{1, 1290, 34}},
@@ -59,7 +60,7 @@ var districts = []district{
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7100, 81}},
 	{path: "internal/engine", layer: 2, budget: budget{15, 35810, 434}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22920, 189}},
-	{path: "internal/requests", layer: 3, budget: budget{8, 17920, 301}},
+	{path: "internal/requests", layer: 3, budget: budget{9, 24500, 370}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20520, 239}},
 	{path: "internal/measure", layer: 3, budget: budget{11, 19730, 415}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
@@ -67,7 +68,7 @@ var districts = []district{
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
 	{path: "internal/cliutil", layer: 4, budget: budget{2, 2440, 50}},
 	{path: "kube", layer: 4, budget: budget{23, 43060, 905}},
-	{path: "internal/cli", layer: 5, budget: budget{1, 11900, 29}},
+	{path: "internal/cli", layer: 5, budget: budget{1, 12900, 33}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 6860, 20}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 50, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -334,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 96, "kube/cmd/kubectl-fettle": 93}
+var linked = map[string]int{"cmd/fettle": 98, "kube/cmd/kubectl-fettle": 93}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

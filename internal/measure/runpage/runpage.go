@@ -20,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/ui/page"
@@ -45,6 +46,7 @@ var results = map[string]func() Result{
 	network.RecordKind: func() Result { return &network.Result{} },
 	load.Kind:          func() Result { return &load.Result{} },
 	mqtt.Kind:          func() Result { return &mqtt.Result{} },
+	scenario.Kind:      func() Result { return &scenario.Result{} },
 }
 
 // Kinds returns, sorted, the kinds of runs in results.

@@ -12,12 +12,12 @@ type Distribution struct {
 	most int64
 
 	mu    sync.Mutex
-	times *hdrhistogram.Histogram
+	times *hdrhistogram.PackedHistogram
 }
 
 // NewDistribution returns a distribution of times up to most; longer ones count as most.
 func NewDistribution(most time.Duration) *Distribution {
-	return &Distribution{most: int64(most), times: hdrhistogram.New(int64(Resolution), int64(most), Digits)}
+	return &Distribution{most: int64(most), times: hdrhistogram.NewPacked(int64(Resolution), int64(most), Digits)}
 }
 
 // Add adds a time to the distribution.
@@ -50,4 +50,18 @@ func (d *Distribution) Encoded() (string, error) {
 	defer d.mu.Unlock()
 	text, err := d.times.EncodeV2()
 	return string(text), err
+}
+
+// Merge adds the times of another distribution, in the form of Encoded.
+func (d *Distribution) Merge(encoded string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return into(d.times.MergeFrom, encoded)
+}
+
+// Include adds the times of another distribution, which must not change meanwhile.
+func (d *Distribution) Include(o *Distribution) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.times.Merge(o.times)
 }

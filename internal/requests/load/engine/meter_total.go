@@ -42,7 +42,17 @@ func (t Times) Line(name string) evidence.Line {
 	return line
 }
 
-func times(h *hdrhistogram.Histogram) Times {
+// histogram is a histogram, packed or not.
+type histogram interface {
+	TotalCount() int64
+	Mean() float64
+	StdDev() float64
+	Min() int64
+	Max() int64
+	ValueAtPercentilesSlice([]float64) []int64
+}
+
+func times(h histogram) Times {
 	t := Times{N: h.TotalCount()}
 	if t.N == 0 {
 		return t

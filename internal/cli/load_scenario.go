@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/scenario"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+func loadScenarioCommand(a *app) *cobra.Command {
+	var o loadScenarioOptions
+	c := &cobra.Command{
+		Use: "scenario FILE", Short: "Run steps of a scenario by many virtual hosts",
+		Long: `Runs the steps of a scenario file (YAML) by many virtual hosts: HTTP requests with
+client certificates, cookies and values taken from answers, MQTT messages, waiting for a
+state, and commands (only with --allow-commands). FILE is a file, or the name of a
+shipped scenario (load scenario list). With a rate, hosts arrive independent of answers
+(open model); without one, a number of hosts run at a time. Latency counts from the
+intended start of a step. The result has figures for each step and for whole hosts.
+
+Servers other than this machine must be allowed (--allow). A scenario that creates
+objects also needs --organization, --prefix and --most-hosts there; undo removes what it
+created.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.recorded = recordedCommand(c, args)
+			return a.loadScenario(c.Context(), o, args[0])
+		},
+	}
+	o.flags(c)
+	c.AddCommand(loadScenarioListCommand(a), loadScenarioShowCommand(a))
+	return c
+}
+
+func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file string) error {
+	plan, err := o.plan(ctx, file, net.DefaultResolver)
+	var not *engine.NotAllowedError
+	switch {
+	case errors.As(err, &not):
+		return ui.Retry(ui.Refused, err, "if the server is yours, allow it with --allow, or its network with --allow 192.0.2.0/24", "--allow="+not.Target)
+	case err != nil && ctx.Err() != nil:
+		return cutShort(ctx, err, "nothing was sent", nil)
+	case err != nil:
+		return orUsage(err)
+	}
+	if err := o.mayChange(ctx, plan); err != nil {
+		return err
+	}
+	a.sayScenario(plan)
+	if o.dryRun {
+		return nil
+	}
+	if err := mayOpen(plan.Hosts()*max(1, len(plan.Scenario.Servers)), internaltext.Count(plan.Hosts(), "host")); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := mayMeasure(m); err != nil {
+		return err
+	}
+	if o.allowCommands {
+		plan.Exec = m.Host.Exec
+	}
+	k := a.keeper(m, scenario.Kind)
+	k.Command = o.recorded
+	step, stop := a.screen.Steps(0)
+	result, err := scenario.Run(ctx, plan, func(now scenario.Now) {
+		text := internaltext.Sprintf("%d of %s ended", now.Ended, internaltext.CountPlural(uint64(now.Passes), "pass", "passes"))
+		if now.Failed > 0 {
+			text += internaltext.Sprintf(", %d failed", now.Failed)
+		}
+		step(text, int(now.Ended), int(now.Passes))
+	})
+	stop()
+	if err != nil {
+		return cutShort(ctx, err, "the connections are closed", nil)
+	}
+	early := error(nil)
+	if result.Cut != nil {
+		early = ctx.Err()
+	}
+	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", scenarioGates(result))
+}
+
+// sayScenario prints what will be sent, and how long it takes at least.
+func (a *app) sayScenario(p *scenario.Plan) {
+	a.screen.Say("%s", p.Says())
+	for _, s := range p.Targets() {
+		a.screen.Say("loads %s", s)
+	}
+	if least := p.Least(); least > 0 {
+		a.screen.Say("takes at least %s, until %s or later", unit.FormatSeconds(least.Seconds()), time.Now().Add(least).Local().Format("15:04:05"))
+	}
+	if p.Creates {
+		a.screen.Say("may create up to %s, named with the prefix %q; fettle load scenario undo %s removes them", internaltext.Count(p.MostObjects(), "object"), p.Prefix, p.Options.Run)
+	} else if p.Changes {
+		a.screen.Say("may change objects on the server")
+	}
+}
+
+// scenarioGates returns an error with an exit code if a run missed a threshold.
+func scenarioGates(x *scenario.Result) error {
+	failed := x.Failed()
+	switch {
+	case x.Word == scenario.Silent:
+		return ui.Exit(ui.Failed, errors.New(x.Text))
+	case len(failed) == 0:
+		return nil
+	case x.Word == scenario.Limited:
+		return ui.Exit(ui.Failed, errors.New("thresholds not judged: the load generator was the limit"))
+	}
+	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s not met: %s", failed[0].Name(), failed[0].Text))
+}
