@@ -74,6 +74,7 @@ var guides = map[string]cliutil.Guide{
 	"load scenario":        {Page: "load-scenario.md", Calls: []string{"example --server web=http://localhost:8080", "example --hosts 100 --repeat 5 --expect 'host errors < 1%'", "example --rate 20/s --for 1m"}},
 	"load scenario list":   {Page: "load-scenario.md", Calls: []string{"", "--output json"}},
 	"load scenario show":   {Page: "load-scenario.md", Calls: []string{"example", "example > mine.yaml"}},
+	"load scenario undo":   {Page: "load-scenario.md", Calls: []string{"", "20261130-080000-4711ab", "20261130-080000-4711ab --output json"}},
 	"load worker":          {},
 	"daemon":               {Page: "daemon.md", Calls: []string{"--enforce 1m", "--tuned=false"}},
 	"schedule":             {Page: "daemon.md", Calls: []string{"list"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ created.`,
 		},
 	}
 	o.flags(c)
-	c.AddCommand(loadScenarioListCommand(a), loadScenarioShowCommand(a))
+	c.AddCommand(loadScenarioListCommand(a), loadScenarioShowCommand(a), loadScenarioUndoCommand(a))
 	return c
 }
 
@@ -71,6 +72,12 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	}
 	if o.allowCommands {
 		plan.Exec = m.Host.Exec
+	}
+	if plan.Creates {
+		if plan.Journal, err = scenario.Create(filepath.Join(m.StateDir, scenarioDir), o.head(plan, file)); err != nil {
+			return err
+		}
+		defer plan.Journal.Close()
 	}
 	k := a.keeper(m, scenario.Kind)
 	k.Command = o.recorded

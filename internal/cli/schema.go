@@ -81,6 +81,7 @@ var documents = map[string]any{
 	"recommend":           RecommendResult{},
 	"rules":               RuleList{},
 	"rules-update":        internalupdate.Changes{},
+	"scenario-undo":       scenario.Undone{},
 	"scenarios":           ScenarioList{},
 	"schedule":            ScheduleList{},
 	"size":                sizing.Result{},

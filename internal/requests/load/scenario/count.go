@@ -70,6 +70,7 @@ type outcome struct {
 	statuses []int // of its requests
 	in       int64
 	end      time.Duration // of the last answer
+	next     time.Duration // when the host can go on, if later
 	// waited reports a failure whose time counts as a latency.
 	waited bool
 }

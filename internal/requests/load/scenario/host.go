@@ -59,7 +59,7 @@ func (h *virtual) pass(due time.Duration) bool {
 	began, total := due, outcome{}
 	for _, s := range h.plan.steps {
 		o := h.one(s, due)
-		if due = o.end; o.cause == "" {
+		if due = max(o.end, o.next); o.cause == "" {
 			continue
 		}
 		if total.cause == "" {
@@ -69,8 +69,8 @@ func (h *virtual) pass(due time.Duration) bool {
 			break
 		}
 	}
-	h.settle()
 	h.hosts.add(began, due, &total)
+	h.settle()
 	h.ended.Add(1)
 	return total.cause == ""
 }
@@ -116,14 +116,14 @@ func (h *virtual) step(s *step, due time.Duration) (o outcome) {
 	o.end = due
 	for _, element := range list.list {
 		h.values[s.each.element] = value{text: element, isSet: true}
-		next := h.counted(s, o.end)
+		next := h.counted(s, max(o.end, o.next))
 		if next.cause != "" && o.cause == "" {
 			o = next
 			if !s.continues {
 				return o
 			}
 		}
-		o.end = next.end
+		o.end, o.next = next.end, next.next
 	}
 	return o
 }
@@ -145,6 +145,9 @@ func (h *virtual) counted(s *step, due time.Duration) (o outcome) {
 // do runs a step once. It returns the intended start, which is later if an object had to be
 // recorded before the request.
 func (h *virtual) do(s *step, due time.Duration, o *outcome) time.Duration {
+	for i := range s.takes {
+		h.values[s.takes[i].slot] = value{} // that of an earlier run must not remain
+	}
 	switch {
 	case s.http != nil:
 		return h.http(s, due, o)

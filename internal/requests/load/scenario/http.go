@@ -58,7 +58,9 @@ func (h *virtual) http(s *step, due time.Duration, o *outcome) time.Duration {
 		h.judge(s, a, o)
 	}
 	if object != nil {
-		h.record(s, object, a, o)
+		kept := *a // the buffers are used again
+		kept.head, kept.body = nil, nil
+		h.record(s, object, &kept, o)
 	}
 	return due
 }
@@ -337,37 +339,48 @@ func (h *virtual) cookies(w []byte, origin string, path []byte) []byte {
 	return append(w, "\r\n"...)
 }
 
-// judge compares an answer with what the step expects, and takes its values.
+// judge compares an answer with what the step expects, and takes its values. The values of an
+// object that was created are taken even if something else is wrong: undo needs them.
 func (h *virtual) judge(s *step, a *answer, o *outcome) {
 	e := &s.expect
-	if good := a.status < 400; s.http != nil && (len(e.status) == 0 && !good || len(e.status) > 0 && !slices.Contains(e.status, a.status)) {
+	if good := a.status < 400; s.command == nil && s.mqtt == nil && (len(e.status) == 0 && !good || len(e.status) > 0 && !slices.Contains(e.status, a.status)) {
 		o.fail(wrongStatus, internaltext.Errorf("status %d", a.status))
-		return
-	}
-	if e.body != nil {
-		ok, got, err := a.met(e.body, h.values)
-		if err == nil && !ok {
-			err = fmt.Errorf("%s: got %.100q", e.body.text, got)
-		}
-		if err != nil {
-			o.fail(wrongBody, err)
+		if s.creates == nil || !good {
 			return
 		}
 	}
 	for i := range s.takes {
-		t := &s.takes[i]
-		texts, err := a.texts(&t.source)
-		if err == nil && len(texts) == 0 {
-			err = fmt.Errorf("%s: not found in the answer", t.text)
-		}
-		if err != nil {
-			o.fail(notTaken, err)
+		if err := h.take(&s.takes[i], a); err != nil {
+			if o.cause == "" {
+				o.fail(notTaken, err)
+			}
 			return
 		}
-		if t.all {
-			h.values[t.slot] = value{list: texts, isSet: true}
-		} else {
-			h.values[t.slot] = value{text: texts[0], isSet: true}
-		}
 	}
+	if e.body == nil || o.cause != "" {
+		return
+	}
+	ok, got, err := a.met(e.body, h.values)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s: got %.100q", e.body.text, got)
+	}
+	if err != nil {
+		o.fail(wrongBody, err)
+	}
+}
+
+// take sets a value from an answer.
+func (h *virtual) take(t *take, a *answer) error {
+	texts, err := a.texts(&t.source)
+	switch {
+	case err != nil:
+		return err
+	case len(texts) == 0:
+		return fmt.Errorf("%s: not found in the answer", t.text)
+	case t.all:
+		h.values[t.slot] = value{list: texts, isSet: true}
+	default:
+		h.values[t.slot] = value{text: texts[0], isSet: true}
+	}
+	return nil
 }

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fettle.dev/fettle/internal/requests/load/scenario"
+)
+
+// objectServer is a server with objects that are created, shown and removed by id.
+type objectServer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	objects map[string]*serverObject
+	last    int
+	removed []string
+	// at is called at points of a request, without the lock.
+	at func(point string, n int)
+}
+
+type serverObject struct {
+	ID      int    `json:"id"`
+	Name    string `json:"name"`
+	Version int    `json:"updated_at"`
+}
+
+func newObjectServer(t *testing.T) *objectServer {
+	t.Helper()
+	s := &objectServer{objects: map[string]*serverObject{}, at: func(string, int) {}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /hosts", func(w http.ResponseWriter, r *http.Request) {
+		var o serverObject
+		if r.Header.Get("Authorization") != "Bearer secret" || json.NewDecoder(r.Body).Decode(&o) != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		s.mu.Lock()
+		s.last++
+		o.ID = s.last
+		s.mu.Unlock()
+		s.at("before", o.ID)
+		s.mu.Lock()
+		s.objects[fmt.Sprint(o.ID)] = &o
+		s.mu.Unlock()
+		s.at("created", o.ID)
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(o)
+		s.at("answered", o.ID)
+	})
+	mux.HandleFunc("/hosts/{id}", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		o := s.objects[r.PathValue("id")]
+		switch {
+		case r.Header.Get("Authorization") != "Bearer secret":
+			w.WriteHeader(http.StatusUnauthorized)
+		case o == nil:
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method == "DELETE":
+			delete(s.objects, r.PathValue("id"))
+			s.removed = append(s.removed, o.Name)
+		case r.Method == "PUT":
+			o.Version++
+		default:
+			if r.Method == "GET" {
+				go s.at("shown", o.ID)
+			}
+			_ = json.NewEncoder(w).Encode(o)
+		}
+	})
+	s.Server = httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// left returns the names of the objects.
+func (s *objectServer) left() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.objects {
+		out = append(out, o.Name)
+	}
+	return out
+}
+
+// creating is a scenario that creates an object a host, and changes it afterwards.
+const creating = `scenario: creating
+changes: true
+servers: {web: %q}
+load: {hosts: 20}
+data: {token: {env: SCENARIO_TOKEN}}
+steps:
+  - name: register
+    http:
+      url: ${web}/hosts
+      header: {Content-Type: application/json, Authorization: "Bearer ${token}"}
+      body: '{"name": "${name}"}'
+    expect: {status: 201}
+    take: {id: {jsonpath: $.id}}
+    creates:
+      name: ${name}
+      id: ${id}
+      show: ${web}/hosts/${id}
+      unchanged: {jsonpath: $.updated_at}
+      remove: ${web}/hosts/${id}
+  - name: facts
+    http: {method: PUT, url: "${web}/hosts/${id}", header: {Authorization: "Bearer ${token}"}}
+`
+
+// loadScenarioCommandOf returns the verb with a token in the environment.
+func scenarioVerb(t *testing.T, state string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(filepath.Join(binDir(t), "fettle"), append([]string{"--state-dir", state, "load", "scenario"}, args...)...)
+	c.Env = append(os.Environ(), "SCENARIO_TOKEN=secret")
+	return c
+}
+
+// undoScenario undoes the last run.
+func undoScenario(t *testing.T, state string) (*scenario.Undone, int) {
+	t.Helper()
+	c := scenarioVerb(t, state, "undo", "-o", "json")
+	var talk strings.Builder
+	c.Stderr = &talk
+	text, _ := c.Output()
+	code := c.ProcessState.ExitCode()
+	if code == 1 && strings.Contains(talk.String()+string(text), "no run has objects") {
+		return &scenario.Undone{}, 0
+	}
+	var u scenario.Undone
+	if err := json.Unmarshal(text, &u); err != nil || code != 0 && code != 7 {
+		t.Fatalf("exit %d, %v: %s%s", code, err, text, talk.String())
+	}
+	return &u, code
+}
+
+// TestScenarioKilled kills a run at each point of creating objects. Each object of the server is
+// then removed by its recorded id, or named as one whose id is not known. Nothing else is
+// removed, and what others changed is kept.
+func TestScenarioKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newObjectServer(t)
+	file := filepath.Join(dir, "creating.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, creating, s.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type point struct {
+		at    string
+		n     int // of the objects; or milliseconds
+		other bool
+	}
+	var points []point
+	for _, n := range []int{1, 2, 7, 20} {
+		for _, at := range []string{"before", "created", "answered", "shown"} {
+			points = append(points, point{at, n, n == 7})
+		}
+	}
+	for ms := 0; ms < 60; ms += 6 {
+		points = append(points, point{"time", ms, false})
+	}
+	known, unknown := 0, 0
+	for i, p := range points {
+		state := filepath.Join(dir, fmt.Sprint("state", i))
+		foreign := &serverObject{ID: 1_000_000 + i, Name: "of another"}
+		s.mu.Lock()
+		clear(s.objects)
+		s.objects[fmt.Sprint(foreign.ID)], s.removed, s.last = foreign, nil, 0
+		s.mu.Unlock()
+		c := scenarioVerb(t, state, file)
+		kill := sync.OnceFunc(func() { _ = c.Process.Kill() })
+		started := make(chan struct{})
+		s.at = func(at string, n int) {
+			<-started
+			if at == p.at && n == p.n {
+				kill()
+			} else if p.at == "time" {
+				time.AfterFunc(time.Duration(p.n)*time.Millisecond, kill)
+			}
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		close(started)
+		_ = c.Wait()
+		s.at = func(string, int) {}
+		changed := ""
+		if p.other {
+			s.mu.Lock()
+			for _, o := range s.objects {
+				if o != foreign {
+					o.Version += 10
+					changed = o.Name
+					break
+				}
+			}
+			s.mu.Unlock()
+		}
+		u, code := undoScenario(t, state)
+		kept := map[string]scenario.State{}
+		for _, o := range u.Objects {
+			kept[o.Name] = o.State
+		}
+		there := s.left()
+		for _, name := range there {
+			switch state := kept[name]; {
+			case name == foreign.Name:
+			case state == scenario.StateUnknown:
+				unknown++
+			case state == scenario.StateChanged:
+			default:
+				t.Errorf("%v: %s remains, and undo says %q of it (exit %d)", p, name, state, code)
+			}
+		}
+		if changed != "" && kept[changed] != scenario.StateChanged && kept[changed] != scenario.StateUnknown {
+			t.Errorf("%v: %s was changed by another, and undo says %q", p, changed, kept[changed])
+		}
+		if s.objects[fmt.Sprint(foreign.ID)] == nil {
+			t.Errorf("%v: an object of another was removed", p)
+		}
+		for _, name := range s.removed {
+			if !strings.HasPrefix(name, "fettle-") || name == changed {
+				t.Errorf("%v: %s was removed", p, name)
+			}
+		}
+		known += len(s.removed)
+		if len(u.Objects) > 0 && u.Left() > 0 && code != 7 {
+			t.Errorf("%v: objects are left, and the exit code is %d", p, code)
+		}
+	}
+	t.Logf("%d kills: %d objects removed by id, %d named without an id", len(points), known, unknown)
+	if known == 0 || unknown == 0 {
+		t.Errorf("the kills hit nothing: %d removed, %d unknown", known, unknown)
+	}
+}
+
+// TestScenarioUndo: a whole run is undone to the last object although its own steps changed
+// them; the second time nothing is left.
+func TestScenarioUndo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newObjectServer(t)
+	file, state := filepath.Join(dir, "creating.yaml"), filepath.Join(dir, "state")
+	if err := os.WriteFile(file, fmt.Appendf(nil, creating, s.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := scenarioVerb(t, state, file).CombinedOutput(); err != nil || !strings.Contains(string(out), "may create up to 20 objects") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if n := len(s.left()); n != 20 {
+		t.Fatalf("%d objects", n)
+	}
+	journals, err := filepath.Glob(filepath.Join(state, "scenarios", "*"))
+	if err != nil || len(journals) != 1 {
+		t.Fatal(journals, err)
+	}
+	text, err := os.ReadFile(journals[0])
+	if err != nil || strings.Contains(string(text), "secret") {
+		t.Errorf("%v: the journal holds the token", err)
+	}
+	if u, code := undoScenario(t, state); u.Removed != 20 || code != 0 || len(s.left()) != 0 {
+		t.Errorf("exit %d: %+v, %d objects remain", code, u, len(s.left()))
+	}
+	out, err := scenarioVerb(t, state, "undo").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no run has objects to remove") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
