@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -72,6 +73,11 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	}
 	if o.allowCommands {
 		plan.Exec = m.Host.Exec
+		for _, name := range []string{"HOME", "SSH_AUTH_SOCK"} { // for ssh
+			if value, ok := os.LookupEnv(name); ok {
+				plan.CommandEnv = append(plan.CommandEnv, name+"="+value)
+			}
+		}
 	}
 	if plan.Creates {
 		if plan.Journal, err = scenario.Create(filepath.Join(m.StateDir, scenarioDir), o.head(plan, file)); err != nil {

@@ -21,7 +21,7 @@ type host struct {
 	// latency is the time from when the host was due to connect until the broker granted its
 	// topics. It is -1 if the broker did not.
 	latency time.Duration
-	session *session // nil unless connected
+	session *Session // nil unless connected
 }
 
 // failures counts failures by kind.
@@ -49,8 +49,8 @@ const (
 	closedOff = string(engine.Closed)
 )
 
-// kindOf returns the kind of failure for a session's error.
-func kindOf(err error) string {
+// KindOf returns the kind of failure for a session's error.
+func KindOf(err error) string {
 	var refused *refusedError
 	var unreached *connectError
 	connecting := errors.As(err, &unreached)
@@ -66,7 +66,7 @@ func kindOf(err error) string {
 	return string(engine.Failed(err, connecting).Failure)
 }
 
-func (r *Prepared) session(i int) *session {
+func (r *Prepared) session(i int) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hosts[i].session
@@ -117,10 +117,10 @@ func (r *Prepared) live(ctx context.Context, i int, at time.Duration, opening *s
 }
 
 // connect connects a host. It returns nil if connecting fails or ctx ends.
-func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *session {
+func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *Session {
 	h := &r.hosts[i]
 	until := r.until()
-	s, err := open(h.mqtt, h.name, keepAlive, until)
+	s, err := Open(h.mqtt, h.name, keepAlive, until)
 	if err == nil {
 		if err = s.Subscribe(until, topics(h.name)...); err != nil {
 			s.Close()
@@ -137,7 +137,7 @@ func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *sessio
 		if r.firstRefused < 0 {
 			r.firstRefused = r.taken
 		}
-		r.why.add(kindOf(err), err)
+		r.why.add(KindOf(err), err)
 		return nil
 	}
 	r.taken++
@@ -146,7 +146,7 @@ func (r *Prepared) connect(ctx context.Context, i int, at time.Duration) *sessio
 }
 
 // receive processes a message that a host received.
-func (r *Prepared) receive(i int, m *message) {
+func (r *Prepared) receive(i int, m *Message) {
 	r.mu.Lock()
 	o := r.round
 	if o == nil || m.Topic != jobTopic(r.hosts[i].name) {
@@ -176,7 +176,7 @@ func (r *Prepared) gone(ctx context.Context, i int, err error) {
 		return
 	}
 	r.lost++
-	r.whyLost.add(kindOf(err), err)
+	r.whyLost.add(KindOf(err), err)
 }
 
 // leave disconnects all hosts and waits until the broker has closed their connections.

@@ -174,7 +174,7 @@ func (p *proxy) publish(number int, at time.Duration) bool {
 		base = p.plan.Pull.Base.URL.String()
 	}
 	until := p.until()
-	s, err := open(p.proxy, p.proxyID(), keepAlive, until)
+	s, err := Open(p.proxy, p.proxyID(), keepAlive, until)
 	if err == nil {
 		now := p.now()
 		err = s.Publish(until, jobTopic(p.hosts[number].name), p.id.notify(number, attempt, base, p.begin.Add(now)))
@@ -185,7 +185,7 @@ func (p *proxy) publish(number int, at time.Duration) bool {
 	p.again[number] = err != nil
 	if err != nil {
 		if p.working.Err() == nil {
-			p.notPublished.add(kindOf(err), err)
+			p.notPublished.add(KindOf(err), err)
 		}
 		return false
 	}

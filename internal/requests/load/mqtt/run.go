@@ -93,7 +93,7 @@ func Prepare(ctx context.Context, p Plan) (*Prepared, error) {
 		return nil, err
 	}
 	r.broker = probe
-	s, err := open(r.proxy, r.proxyID(), keepAlive, r.until())
+	s, err := Open(r.proxy, r.proxyID(), keepAlive, r.until())
 	if err != nil {
 		return nil, fmt.Errorf("%s does not accept the publishing proxy: %w", p.Broker, err)
 	}

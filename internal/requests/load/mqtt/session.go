@@ -49,17 +49,21 @@ type closedError struct{}
 func (closedError) Error() string { return "the broker closed the connection before CONNACK" }
 func (closedError) Unwrap() error { return engine.ErrNoAnswer }
 
-// message is a message published to a topic to which the client subscribed.
-type message struct {
+// Message is a message published to a topic to which the client subscribed.
+type Message struct {
 	Topic   string
 	Payload []byte
 	id      uint16
 	quality byte
 }
 
-// session is an accepted connection. One goroutine reads (Next); others may ping and close
+// Session is an accepted connection. One goroutine reads (Next); others may ping and close
 // concurrently.
-type session struct {
+type Session struct {
+	// Early, if not nil, gets the messages that arrive before an acknowledgment for which the
+	// session waits. They are dropped otherwise.
+	Early func(*Message)
+
 	conn  net.Conn
 	in    *bufio.Reader
 	last  uint16 // last used packet identifier
@@ -73,9 +77,9 @@ type connectError struct{ Err error }
 func (e *connectError) Error() string { return e.Err.Error() }
 func (e *connectError) Unwrap() error { return e.Err }
 
-// open connects with a client identifier and a clean session, as yggdrasil does. The session
+// Open connects with a client identifier and a clean session, as yggdrasil does. The session
 // is closed when the dialer's context ends.
-func open(d *engine.Dialer, client string, keepAlive time.Duration, until time.Time) (*session, error) {
+func Open(d *engine.Dialer, client string, keepAlive time.Duration, until time.Time) (*Session, error) {
 	conn, err := d.Dial(until)
 	if err != nil {
 		return nil, &connectError{err}
@@ -89,12 +93,12 @@ func open(d *engine.Dialer, client string, keepAlive time.Duration, until time.T
 	return s, nil
 }
 
-func over(conn net.Conn) *session {
-	return &session{conn: conn, in: bufio.NewReaderSize(conn, bufferBytes), stop: func() bool { return true }}
+func over(conn net.Conn) *Session {
+	return &Session{conn: conn, in: bufio.NewReaderSize(conn, bufferBytes), stop: func() bool { return true }}
 }
 
 // enter sends CONNECT and waits for a CONNACK that accepts the client.
-func (s *session) enter(client string, keepAlive time.Duration, until time.Time) error {
+func (s *Session) enter(client string, keepAlive time.Duration, until time.Time) error {
 	p := packets.NewControlPacket(packets.Connect).(*packets.ConnectPacket)
 	p.ProtocolName, p.ProtocolVersion = "MQTT", 4
 	p.CleanSession, p.ClientIdentifier, p.Keepalive = true, client, uint16(keepAlive.Seconds())
@@ -117,7 +121,7 @@ func (s *session) enter(client string, keepAlive time.Duration, until time.Time)
 
 // ask sends a packet and waits for its answer. Messages that arrive earlier are acknowledged
 // and dropped: no relevant message is published before.
-func (s *session) ask(p packets.ControlPacket, until time.Time, is func(packets.ControlPacket) bool) (packets.ControlPacket, error) {
+func (s *Session) ask(p packets.ControlPacket, until time.Time, is func(packets.ControlPacket) bool) (packets.ControlPacket, error) {
 	if err := s.conn.SetDeadline(until); err != nil {
 		return nil, err
 	}
@@ -132,15 +136,19 @@ func (s *session) ask(p packets.ControlPacket, until time.Time, is func(packets.
 			return answer, s.conn.SetDeadline(time.Time{})
 		}
 		if m, ok := answer.(*packets.PublishPacket); ok {
-			if err := s.Acknowledge(&message{id: m.MessageID, quality: m.Qos}, until); err != nil {
+			early := &Message{m.TopicName, m.Payload, m.MessageID, m.Qos}
+			if err := s.Acknowledge(early, until); err != nil {
 				return nil, err
+			}
+			if s.Early != nil {
+				s.Early(early)
 			}
 		}
 	}
 }
 
 // Subscribe subscribes to topics with QoS 1.
-func (s *session) Subscribe(until time.Time, topics ...string) error {
+func (s *Session) Subscribe(until time.Time, topics ...string) error {
 	p := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
 	s.last++
 	p.MessageID, p.Topics, p.Qoss = s.last, topics, slices.Repeat([]byte{1}, len(topics))
@@ -158,7 +166,7 @@ func (s *session) Subscribe(until time.Time, topics ...string) error {
 }
 
 // Publish publishes with QoS 1 and waits for the acknowledgment.
-func (s *session) Publish(until time.Time, topic string, payload []byte) error {
+func (s *Session) Publish(until time.Time, topic string, payload []byte) error {
 	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
 	s.last++
 	p.Qos, p.MessageID, p.TopicName, p.Payload = 1, s.last, topic, payload
@@ -170,7 +178,7 @@ func (s *session) Publish(until time.Time, topic string, payload []byte) error {
 }
 
 // Next waits for the next message. It ignores other packets.
-func (s *session) Next() (*message, error) {
+func (s *Session) Next() (*Message, error) {
 	for {
 		p, err := s.packet()
 		if err != nil {
@@ -181,7 +189,7 @@ func (s *session) Next() (*message, error) {
 			if p.Qos > 1 {
 				return nil, engine.ProtocolError("a message with a QoS that was not requested")
 			}
-			return &message{p.TopicName, p.Payload, p.MessageID, p.Qos}, nil
+			return &Message{p.TopicName, p.Payload, p.MessageID, p.Qos}, nil
 		case *packets.PingrespPacket, *packets.SubackPacket:
 		default:
 			return nil, engine.ProtocolError(fmt.Sprintf("unexpected %s", name(p)))
@@ -189,11 +197,19 @@ func (s *session) Next() (*message, error) {
 	}
 }
 
+// NextUntil waits for the next message until a time.
+func (s *Session) NextUntil(until time.Time) (*Message, error) {
+	if err := s.conn.SetReadDeadline(until); err != nil {
+		return nil, err
+	}
+	return s.Next()
+}
+
 // writeTime limits a write to a broker that does not read.
 const writeTime = 10 * time.Second
 
 // Acknowledge sends PUBACK for a message of QoS 1.
-func (s *session) Acknowledge(m *message, now time.Time) error {
+func (s *Session) Acknowledge(m *Message, now time.Time) error {
 	if m.quality == 0 {
 		return nil
 	}
@@ -206,7 +222,7 @@ func (s *session) Acknowledge(m *message, now time.Time) error {
 }
 
 // Ping sends PINGREQ.
-func (s *session) Ping(now time.Time) error {
+func (s *Session) Ping(now time.Time) error {
 	if err := s.conn.SetWriteDeadline(now.Add(writeTime)); err != nil {
 		return err
 	}
@@ -214,7 +230,7 @@ func (s *session) Ping(now time.Time) error {
 }
 
 // Disconnect sends DISCONNECT. The broker then closes the connection, which Next reports.
-func (s *session) Disconnect(now time.Time) error {
+func (s *Session) Disconnect(now time.Time) error {
 	if err := s.conn.SetWriteDeadline(now.Add(writeTime)); err != nil {
 		return err
 	}
@@ -223,7 +239,7 @@ func (s *session) Disconnect(now time.Time) error {
 
 // Leave disconnects and waits until the broker has closed the connection. The local port is
 // then free again. No other goroutine may read during the call.
-func (s *session) Leave(now time.Time) {
+func (s *Session) Leave(now time.Time) {
 	if s.Disconnect(now) == nil && s.conn.SetReadDeadline(now.Add(writeTime)) == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(s.in, maxPacket))
 	}
@@ -231,7 +247,7 @@ func (s *session) Leave(now time.Time) {
 }
 
 // Close closes the connection at once.
-func (s *session) Close() {
+func (s *Session) Close() {
 	s.close.Do(func() {
 		s.stop()
 		_ = s.conn.Close()
@@ -239,7 +255,7 @@ func (s *session) Close() {
 }
 
 // packet reads the next packet. It returns an error if it is malformed or too long.
-func (s *session) packet() (packets.ControlPacket, error) {
+func (s *Session) packet() (packets.ControlPacket, error) {
 	if err := s.weigh(); err != nil {
 		return nil, err
 	}
@@ -256,7 +272,7 @@ func (s *session) packet() (packets.ControlPacket, error) {
 
 // weigh waits for the header of the next packet without consuming it. It rejects a packet that
 // is too long. The length takes at most four bytes (MQTT 3.1.1, 2.2.3).
-func (s *session) weigh() error {
+func (s *Session) weigh() error {
 	for n := 2; n <= 5; n++ {
 		head, err := s.in.Peek(n)
 		switch {

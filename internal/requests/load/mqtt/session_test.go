@@ -57,7 +57,7 @@ func soon() time.Time { return time.Now().Add(time.Minute) }
 func TestSession(t *testing.T) {
 	// A message that was kept comes before the subscription is granted, one after it.
 	d := sessionBroker(t, accepted, "\x32\x08\x00\x01a\x00\x07old"+subscribed+"\xd0\x00"+"\x32\x08\x00\x01a\x00\x08new", "")
-	s, err := open(d, "host1", 30*time.Second, soon())
+	s, err := Open(d, "host1", 30*time.Second, soon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestSession(t *testing.T) {
 }
 
 func TestPublish(t *testing.T) {
-	s, err := open(sessionBroker(t, accepted, "\x40\x02\x00\x01"), "proxy", time.Second, soon())
+	s, err := Open(sessionBroker(t, accepted, "\x40\x02\x00\x01"), "proxy", time.Second, soon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 		"one granted of two":   {[]string{accepted, "\x90\x03\x00\x01\x01"}, "SUBACK 0x80", engine.Other},
 		"end in place of that": {[]string{accepted, ""}, "without an answer", engine.Closed},
 	} {
-		s, err := open(sessionBroker(t, c.answers...), "host1", time.Second, soon())
+		s, err := Open(sessionBroker(t, c.answers...), "host1", time.Second, soon())
 		if err == nil {
 			err = s.Subscribe(soon(), "a", "b")
 			s.Close()
@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 	}
 	var unreached *connectError
 	d := &engine.Dialer{To: netip.MustParseAddrPort("127.0.0.1:1"), Counts: &engine.Counts{}, Context: context.Background()}
-	if _, err := open(d, "host1", time.Second, soon()); !errors.As(err, &unreached) || engine.Failed(err, true).Failure != engine.Refused {
+	if _, err := Open(d, "host1", time.Second, soon()); !errors.As(err, &unreached) || engine.Failed(err, true).Failure != engine.Refused {
 		t.Errorf("nobody listens: %v", err)
 	}
 	// A broker that says nothing is waited for as long as was said.
@@ -140,7 +140,7 @@ func TestRefused(t *testing.T) {
 	}
 	defer l.Close()
 	d.To = netip.MustParseAddrPort(l.Addr().String())
-	if _, err := open(d, "host1", time.Second, time.Now().Add(50*time.Millisecond)); engine.Failed(err, false).Failure != engine.Timeout {
+	if _, err := Open(d, "host1", time.Second, time.Now().Add(50*time.Millisecond)); engine.Failed(err, false).Failure != engine.Timeout {
 		t.Errorf("silence: %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestEnded(t *testing.T) {
 		}
 	}()
 	d := &engine.Dialer{To: netip.MustParseAddrPort(l.Addr().String()), Counts: &engine.Counts{}, Context: ctx}
-	if _, err := open(d, "host1", time.Second, time.Now().Add(time.Hour)); err == nil {
+	if _, err := Open(d, "host1", time.Second, time.Now().Add(time.Hour)); err == nil {
 		t.Error("it is let in")
 	}
 }

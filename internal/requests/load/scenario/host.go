@@ -22,7 +22,7 @@ type virtual struct {
 	// certificate is loaded at the first TLS connection, if the host has its own.
 	certificate *tls.Certificate
 	loaded      bool
-	sessions    []session
+	sessions    []*session
 	made        []made // objects
 }
 
@@ -48,10 +48,7 @@ func (h *virtual) close() {
 		h.drop(c.HTTP1Client)
 	}
 	h.clients = nil
-	for _, s := range h.sessions {
-		h.drop(s.Session)
-	}
-	h.sessions = nil
+	h.leave()
 }
 
 // pass runs all steps once. due is the intended start. It reports whether all succeeded.

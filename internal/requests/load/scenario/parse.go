@@ -15,10 +15,11 @@ import (
 
 // parser reads a scenario file.
 type parser struct {
-	file string
-	read func(name string) ([]byte, error)
-	env  func(name string) (string, bool)
-	x    *Scenario
+	file  string
+	lines []string
+	read  func(name string) ([]byte, error)
+	env   func(name string) (string, bool)
+	x     *Scenario
 	// uses collects the values that the current step uses.
 	uses map[slot]bool
 	// before holds the names that are known before the current step's answer.
@@ -45,7 +46,7 @@ func Parse(file string, text []byte, read func(name string) ([]byte, error), env
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{file: file, read: read, env: env, x: &Scenario{names: newNames()}, uses: map[slot]bool{}}
+	p := &parser{file: file, lines: strings.Split(string(text), "\n"), read: read, env: env, x: &Scenario{names: newNames()}, uses: map[slot]bool{}}
 	f, err := p.mapping(root, "scenario", "scenario", "title", "changes", "servers", "identity", "load", "data", "setup", "steps", "thresholds")
 	if err != nil {
 		return nil, err

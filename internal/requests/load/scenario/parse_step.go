@@ -400,8 +400,14 @@ func (p *parser) messages(n *yaml.Node, s *step) error {
 	if a.within, err = f.duration("within", time.Minute); err != nil {
 		return err
 	}
+	kinds := 0
+	for _, key := range []string{"subscribe", "publish", "receive"} {
+		if f.of[key] != nil {
+			kinds++
+		}
+	}
 	switch {
-	case (len(a.subscribe) > 0) == (a.publish != nil) && (a.receive != nil) == (a.publish != nil):
+	case kinds != 1:
 		return f.at.errorf("mqtt: want one of subscribe, publish and receive")
 	case a.payload != nil && a.publish == nil:
 		return f.at.errorf("mqtt: payload needs publish")

@@ -57,6 +57,8 @@ type Plan struct {
 	Resolver engine.Resolver
 	// Exec runs the programs of command steps; nil if they are not allowed.
 	Exec host.Exec
+	// CommandEnv is added to their minimal environment.
+	CommandEnv []string
 	// Journal records the created objects; nil if the scenario creates none.
 	Journal *Journal
 

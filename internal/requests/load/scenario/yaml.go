@@ -21,7 +21,7 @@ import (
 type position struct {
 	file         string
 	line, column int
-	literal      bool // inside a block, where columns are unknown
+	block        []string // for a text in a block: the lines of the file
 }
 
 func (p position) errorf(format string, args ...any) error {
@@ -30,11 +30,14 @@ func (p position) errorf(format string, args ...any) error {
 
 // plus returns the position of a byte within a text that begins at p.
 func (p position) plus(text string, offset int) position {
-	if lines := strings.Count(text[:offset], "\n"); p.literal || lines > 0 {
-		p.line += lines
-		return p
+	before := text[:offset]
+	p.line += strings.Count(before, "\n")
+	begin := strings.LastIndexByte(before, '\n') + 1
+	p.column += offset - begin
+	if p.block != nil && p.line <= len(p.block) {
+		line, _, _ := strings.Cut(text[begin:], "\n")
+		p.column += max(0, strings.Index(p.block[p.line-1], line)) // the indentation
 	}
-	p.column += offset
 	return p
 }
 
@@ -114,7 +117,7 @@ func (p *parser) at(n *yaml.Node) position {
 	at := position{file: p.file, line: n.Line, column: n.Column}
 	switch n.Style {
 	case yaml.LiteralStyle, yaml.FoldedStyle:
-		at.line, at.column, at.literal = n.Line+1, 1, true
+		at.line, at.column, at.block = n.Line+1, 1, p.lines
 	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
 		at.column++
 	}
