@@ -155,7 +155,7 @@ func TestTemplates(t *testing.T) {
 		{"${base}/x/${odd}", urlText, "http://h:1/b/x/a%22b%5C%20/%C3%A4%0A"},
 		{"${base}/?q=${odd}&r=${base}", urlText, "http://h:1/b/?q=a%22b%5C+%2F%C3%A4%0A&r=http%3A%2F%2Fh%3A1%2Fb"},
 		{`{"a": "${odd}", "b": ${odd|raw}}`, jsonText, `{"a": "a\"b\\ /ä\u000a", "b": a"b\ /ä` + "\n}"},
-		{"${odd}", formText, "a%22b%5C+%2F%C3%A4%0A"},
+		{"x=&${odd}", formText, "x%3D%26a%22b%5C+%2F%C3%A4%0A"},
 		{"$${odd} ${empty}$$5", plain, "${odd} $5"},
 		{"", plain, ""},
 	} {

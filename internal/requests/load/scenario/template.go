@@ -147,7 +147,11 @@ func (n *names) compile(text string, at position, in scope) (*template, error) {
 	literal := strings.Builder{}
 	flush := func() {
 		if literal.Len() > 0 {
-			t.parts = append(t.parts, part{literal: literal.String()})
+			text := literal.String()
+			if in == formText { // a field of a form is all data; a URL is written by its author
+				text = url.QueryEscape(text)
+			}
+			t.parts = append(t.parts, part{literal: text})
 			literal.Reset()
 		}
 	}
