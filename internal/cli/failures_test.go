@@ -22,6 +22,7 @@ var missingFiles = map[string]string{
 	"fix": noFile, "history": noFile, "import rhel6": "X", "irq advise": noFile, "irq show": noFile, "list": noFile,
 	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",
 	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
+	"load scenario": "X.yaml|X|example --cacert X|example --host-certs X", "load scenario list": noFile, "load scenario show": noFile, "load scenario undo": noFile,
 	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
 	"numa advise": noFile, "numa balance": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
 	"prove": "--plan X -- true", "recommend": noFile, "rules lint": "X.yaml", "rules release": "(TestRulesUpdate", "rules stage": "X", "rules staged": "(TestRulesUpdate", "rules withdraw": noFile, "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
@@ -45,7 +46,7 @@ func TestMissingFiles(t *testing.T) {
 			args := append([]string{"--state-dir", state}, strings.Fields(verb+" "+words.Replace(call))...)
 			wantAdvice(t, args, ui.Usage, missing)
 		}
-		if call := headlineCalls[verb]; call != "" && !strings.HasPrefix(call, "(") && !strings.Contains(call, "--root") && !strings.HasPrefix(call, "size ") && !strings.Contains(call, "PART") {
+		if call := headlineCalls[verb]; call != "" && !strings.HasPrefix(call, "(") && !strings.Contains(call, "--root") && !strings.HasPrefix(call, "size ") && call != "load scenario list" && !strings.Contains(call, "PART") {
 			wantAdvice(t, append([]string{"--state-dir", state, "--root", missing}, strings.Fields(words.Replace(call))...), ui.Usage, missing)
 		}
 	})
@@ -70,6 +71,13 @@ func TestFailuresHaveAdvice(t *testing.T) {
 		"bench etcd --member nosuch": {ui.Failed, "etcd not found"},
 		"load http --rate 1/s --for 1s http://127.0.0.1:1/": {ui.Failed, "cannot connect to 127.0.0.1:1: connection refused\n"},
 		"load mqtt --hosts 2 127.0.0.1:1":                   {ui.Usage, `"127.0.0.1:1" is not a URL`},
+		"load scenario nosuch":                              {ui.Usage, "load scenario list"},
+		"load scenario show exampel":                        {ui.Usage, `did you mean "example"?`},
+		"load scenario undo nosuch":                         {ui.Usage, `no objects of a run "nosuch"`},
+		"load scenario example --for 1m":                    {ui.Usage, "--for needs a rate"},
+		"load scenario example --rate 5/s":                  {ui.Usage, "--for=1m"},
+		"load scenario example --expect=fron<5":             {ui.Usage, "want a threshold"},
+		"load scenario example --most-hosts 5":              {ui.Refused, "--hosts=5"},
 		"power record -- no-such-program":                   {ui.Usage, "no-such-program: not found in $PATH"},
 	} {
 		wantAdvice(t, append([]string{"--state-dir", filepath.Join(t.TempDir(), "state")}, strings.Fields(call)...), c.code, c.says)

@@ -16,7 +16,7 @@ import (
 
 // withoutHeadline has the kinds of documents without a headline, and why.
 var withoutHeadline = map[string]string{
-	"bench-disk": inRun, "bench-etcd": inRun, "bench-memory": inRun, "bench-network": inRun, "bench-postgres": inRun, "load-http": inRun, "load-mqtt": inRun, "prove": inRun,
+	"bench-disk": inRun, "bench-etcd": inRun, "bench-memory": inRun, "bench-network": inRun, "bench-postgres": inRun, "load-http": inRun, "load-mqtt": inRun, "load-scenario": inRun, "prove": inRun,
 	"error":   "the message is the answer",
 	"version": "one line",
 }
@@ -45,7 +45,7 @@ const (
 // headlineCalls has for each verb a call on a recorded machine, or in parentheses the reason
 // for leaving it out.
 var headlineCalls = map[string]string{
-	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench network": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns,
+	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench network": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns, "load scenario": "(" + ofRuns, "load scenario list": "load scenario list", "load scenario show": "(" + noResult + "the file itself", "load scenario undo": "(" + changes,
 	"prove": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
 	"confirm": "(" + changes, "daemon": "(" + noResult + "runs until it is ended", "tune": "(" + changes, "undo": "(" + changes, "schedule add": "(" + changes, "schedule import-cron": "(" + changes, "schedule remove": "(" + changes,
 	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
@@ -94,7 +94,7 @@ func eachVerb(t *testing.T, name string, table map[string]string, visit func(ver
 				walk(sub)
 			}
 		}
-		if c.HasAvailableSubCommands() && verb != "facts" && verb != "logs" && verb != "power" || verb == "fettle" {
+		if c.HasAvailableSubCommands() && verb != "facts" && verb != "load scenario" && verb != "logs" && verb != "power" || verb == "fettle" {
 			return
 		}
 		entry, listed := table[verb]

@@ -19,6 +19,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 	"fettle.dev/fettle/internal/stats"
 )
 
@@ -47,6 +48,9 @@ var measuredRuns = []measuredRun{
 		Generator: load.Generator{Limited: true, Texts: []string{"62.9 % of the requests were sent more than 1 ms late although a connection was free (p99 318 ms): this machine lacks processor time for the rate"}}}},
 	{mqtt.Kind, "1014 of 5000 hosts were connected, the first refusal with 1014 connected: closed-early 3986 times", &mqtt.Result{Word: mqtt.NotSustained, Text: "1014 of 5000 hosts were connected, the first refusal with 1014 connected: closed-early 3986 times", Hosts: 5000,
 		Connect: mqtt.Connect{Connected: 1014, Failures: map[string]engine.FailureCount{"closed-early": {N: 3986}}}, Rounds: []mqtt.Round{{Settings: "ttl=5s,resend=15m,limit=none", Jobs: 5000}}}},
+	{scenario.Kind, "✗ 0 of 1 threshold met; not met: host errors < 1% (20 %)", &scenario.Result{Word: scenario.Measured, Text: "80 of 100 hosts did all steps (p50 1.2 s, p99 9.3 s); step register: wrong-status 20 times, as status 502", Scenario: "registration", StandIn: "foreman", Model: "closed", Hosts: 100, Repeat: 1, RunID: "20261130-080000-4711ab",
+		Gates: []scenario.Judged{{Result: engine.Result{Gate: "errors < 1%", Text: "20 %"}}}, Whole: scenario.Figures{Runs: 100, Errors: 20, ErrorShare: 0.2, Latency: engine.Times{N: 80, P50S: 1.2, P99S: 9.3}}, Created: &scenario.Created{Intended: 100, Known: 80},
+		Steps: []scenario.Step{{Name: "register", Kind: "http", Figures: scenario.Figures{Runs: 100, Errors: 20, Causes: map[string]engine.FailureCount{"wrong-status": {N: 20, Example: "status 502"}}}}}}},
 }
 
 // Each kind of run is shown with its headline first, as the JSON output has it, in 80 columns

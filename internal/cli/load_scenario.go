@@ -21,7 +21,7 @@ import (
 func loadScenarioCommand(a *app) *cobra.Command {
 	var o loadScenarioOptions
 	c := &cobra.Command{
-		Use: "scenario FILE", Short: "Run steps of a scenario by many virtual hosts",
+		Use: "scenario [FILE]", Short: "Run steps of a scenario by many virtual hosts",
 		Long: `Runs the steps of a scenario file (YAML) by many virtual hosts: HTTP requests with
 client certificates, cookies and values taken from answers, MQTT messages, waiting for a
 state, and commands (only with --allow-commands). FILE is a file, or the name of a
@@ -32,8 +32,11 @@ intended start of a step. The result has figures for each step and for whole hos
 Servers other than this machine must be allowed (--allow). A scenario that creates
 objects also needs --organization, --prefix and --most-hosts there; undo removes what it
 created.`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return ui.Retry(ui.Usage, errors.New("no scenario given; want a file, or the name of a shipped scenario"), "fettle load scenario list shows the shipped scenarios", "example")
+			}
 			o.recorded = recordedCommand(c, args)
 			return a.loadScenario(c.Context(), o, args[0])
 		},

@@ -58,6 +58,13 @@ func (o *loadScenarioOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host; NAME is the host's name")
 	cliutil.Reads(f, "rate", "20/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })
 	cliutil.Reads(f, "server", "web=http://localhost:8080", func(word string) error { _, _, err := namedServer(word); return err })
+	cliutil.Reads(f, "prefix", "loadtest-", hostPrefix)
+	cliutil.Reads(f, "expect", "host errors < 1%", func(word string) error {
+		if !strings.ContainsAny(word, "<>") {
+			return errors.New("want the name of a step or host and a threshold, such as 'host errors < 1%'")
+		}
+		return nil
+	})
 	cliutil.Between(f, "hosts", 1, maxHosts, 100)
 	cliutil.Between(f, "most-hosts", 1, maxHosts, 100)
 	cliutil.Between(f, "repeat", 1, 1_000_000, 10)
@@ -68,6 +75,16 @@ func (o *loadScenarioOptions) flags(c *cobra.Command) {
 	cliutil.Exclusive(c, "repeat", "rate")
 	cliutil.Excludes(c, "host-certs", "each host has its own certificate", "cert", "pkcs12", "puppet-ssldir")
 	o.identityRules(c)
+}
+
+// hostPrefix accepts the beginning of a host name.
+func hostPrefix(word string) error {
+	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.')
+	}) || strings.ContainsAny(word[:1], "-.") {
+		return errors.New("want lower-case letters, digits, - and .")
+	}
+	return nil
 }
 
 // namedServer parses NAME=URL.
@@ -255,6 +272,16 @@ func (o *loadScenarioOptions) plan(ctx context.Context, file string, resolver en
 	return p, nil
 }
 
+// common returns what all names, which are sorted, begin with.
+func common(names []string) string {
+	first, last := names[0], names[len(names)-1]
+	n := 0
+	for n < min(len(first), len(last)) && first[n] == last[n] {
+		n++
+	}
+	return first[:n]
+}
+
 // mayChange refuses a scenario that changes servers without the options that bound it.
 func (o *loadScenarioOptions) mayChange(ctx context.Context, p *scenario.Plan) error {
 	if o.mostHosts > 0 && p.Hosts() > o.mostHosts {
@@ -278,7 +305,7 @@ func (o *loadScenarioOptions) mayChange(ctx context.Context, p *scenario.Plan) e
 	if len(missing) == 0 {
 		for _, name := range p.HostNames {
 			if !strings.HasPrefix(name, o.prefix) {
-				return ui.Exit(ui.Refused, fmt.Errorf("--host-certs: %s.pem: the name does not begin with --prefix %q", name, o.prefix))
+				return ui.Instead(ui.Refused, fmt.Errorf("--host-certs: %s.pem: the name does not begin with --prefix %q", name, o.prefix), "", "--prefix="+common(p.HostNames))
 			}
 		}
 		return nil

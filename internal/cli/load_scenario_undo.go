@@ -77,7 +77,7 @@ func (a *app) loadScenarioUndo(ctx context.Context, o loadScenarioOptions, run s
 	case errors.Is(err, fs.ErrNotExist):
 		return ui.Hinted(ui.Usage, fmt.Errorf("%s: no objects of a run %q", dir, run), "without RUN, fettle load scenario undo takes the last run with objects")
 	case errors.As(err, &busy):
-		return ui.Hinted(ui.Busy, err, "end it with Ctrl-C, or wait for its end")
+		return ui.Hinted(ui.Busy, err, "end it with Ctrl-C or wait for its end, then run fettle load scenario undo again")
 	case errors.Is(err, fs.ErrPermission):
 		return ui.AsRoot(err, "")
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 )
 
 // diskRun is the record of a bench of two directories: a sound one, and one measured through the
@@ -103,6 +104,7 @@ func TestNotes(t *testing.T) {
 		"bench-memory":   {memory.Result{Left: []memory.LeftOut{{Cell: "huge-1g", Why: "no such page could be reserved"}}}, "not measured huge-1g: no such page could be reserved"},
 		"bench-postgres": {postgres.Result{Failed: []postgres.Failed{{Clients: 64, Why: "too many connections"}}, InCache: "all of it is in the cache"}, "64 clients: too many connections"},
 		load.Kind:        {load.Result{Generator: load.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
+		scenario.Kind:    {scenario.Result{Generator: scenario.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
 		mqtt.Kind:        {mqtt.Result{Generator: mqtt.Generator{Texts: []string{"the generator was busy"}}}, "the generator was busy"},
 	} {
 		r := sealed(t, &evidence.Run{Kind: kind, Command: "fettle", Began: began, Verdict: "measured"}, c.body)
