@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,10 +11,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"fettle.dev/fettle/internal/requests/load/scenario"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
 // objectServer is a server with objects that are created, shown and removed by id.
@@ -273,4 +278,107 @@ func TestScenarioUndo(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "no run has objects to remove") {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// TestScenarioMemory: 10,000 hosts with a connection each and a request in flight need at most
+// 256 MB, and over TLS with a client certificate 400 MB: crypto/tls alone keeps 8 KB of each
+// connection. The peak is the kernel's (VmHWM), with the program itself.
+func TestScenarioMemory(t *testing.T) {
+	testkitroot.Real(t, "connects 10,000 hosts")
+	const hosts = 10_000
+	limit := unix.Rlimit{}
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Max < hosts+2000 {
+		testkitroot.Missing(t, "12,000 open files")
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ca := newAuthority(t)
+	cert := ca.issue(dir, "localhost")
+	file := filepath.Join(dir, "hold.yaml")
+	if err := os.WriteFile(file, []byte(`scenario: hold
+servers: {web: }
+data: {uuid: {uuid: true}, pause: {int: 1..100}, mac: {hex: 12}}
+steps:
+  - {name: connect, think: 0s..10s, http: {url: "${web}/first/${name}"}, take: {id: {jsonpath: $.id}}}
+  - {name: all, once: true, http: {url: "${web}/all"}}
+  - {name: hold, http: {url: "${web}/hold/${id}/${uuid}/${mac}"}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for secure, most := range map[bool]int64{false: 256_000_000, true: 400_000_000} {
+		s := newHoldingServer(hosts)
+		args := []string{file, "--hosts", fmt.Sprint(hosts), "--timeout", "5m", "-o", "json"}
+		if secure {
+			both, err := tls.LoadX509KeyPair(cert, cert)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.TLS = &tls.Config{Certificates: []tls.Certificate{both}, ClientAuth: tls.RequireAnyClientCert}
+			s.StartTLS()
+			args = append(args, "--cert", cert, "--key", cert, "--cacert", ca.file)
+		} else {
+			s.Start()
+		}
+		c := scenarioVerb(t, filepath.Join(dir, "state"), append(args, "--server", "web="+s.URL)...)
+		var out, talk strings.Builder
+		c.Stdout, c.Stderr = &out, &talk
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		peak := make(chan int64, 1)
+		go func() {
+			<-s.full // all are in flight
+			peak <- vmHWM(c.Process.Pid)
+			close(s.release)
+		}()
+		err := c.Wait()
+		s.Close()
+		var r struct{ Body scenario.Result }
+		if jsonErr := json.Unmarshal([]byte(out.String()), &r); err != nil || jsonErr != nil || r.Body.Whole.Runs != hosts || r.Body.Whole.Errors != 0 || r.Body.Generator.Opened < hosts {
+			t.Fatalf("secure %t: %v %v: %s%s", secure, err, jsonErr, out.String(), talk.String())
+		}
+		got := <-peak
+		t.Logf("secure %t: %d MiB for %d hosts, %d bytes a host", secure, got>>20, hosts, got/hosts)
+		if got > most {
+			t.Errorf("secure %t: %d MB, and %d hosts may need %d MB", secure, got/1_000_000, hosts, most/1_000_000)
+		}
+	}
+}
+
+// holdingServer holds the requests to /hold until there are as many as wanted.
+type holdingServer struct {
+	*httptest.Server
+	full, release chan struct{}
+}
+
+func newHoldingServer(hosts int64) *holdingServer {
+	s := &holdingServer{full: make(chan struct{}), release: make(chan struct{})}
+	var held atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("/first/{name}", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"id": %q, "more": %q}`, r.PathValue("name"), strings.Repeat("x", 2000))
+	})
+	mux.HandleFunc("/all", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/hold/", func(http.ResponseWriter, *http.Request) {
+		if held.Add(1) == hosts {
+			close(s.full)
+		}
+		<-s.release
+	})
+	s.Server = httptest.NewUnstartedServer(mux)
+	return s
+}
+
+// vmHWM returns the peak of a process's memory in bytes.
+func vmHWM(pid int) (bytes int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &bytes); n == 1 {
+			return bytes << 10
+		}
+	}
+	return 1 << 62
 }

@@ -15,8 +15,35 @@ import (
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
-// TestBenchLoad measures fettle load http next to wrk: the processor time of a request in
-// plain text over connections that are kept, from the real nginx on the same machine.
+// loadGenerator is a program whose processor time of a request is compared with another's.
+type loadGenerator struct {
+	name string
+	run  func() (requests float64, c *exec.Cmd)
+	// against is the index of the other generator, and most the promised ratio.
+	against int
+	most    float64
+}
+
+// nginxForLoad answers in plain text, and over TLS only to clients with a certificate.
+const nginxForLoad = `worker_processes 1;
+pid /run/nginx.pid;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  keepalive_requests 100000000;
+  server { listen 127.0.0.1:8080; location / { return 200 "hello, world\n"; } }
+  server {
+    listen 127.0.0.1:8443 ssl;
+    ssl_certificate /etc/nginx/cert.pem; ssl_certificate_key /etc/nginx/key.pem;
+    ssl_client_certificate /etc/nginx/cert.pem; ssl_verify_client on;
+    location / { return 200 "hello, world\n"; }
+  }
+}
+`
+
+// TestBenchLoad measures fettle load http next to wrk, and a step of fettle load scenario next to
+// fettle load http: the processor time of a request over connections that are kept, in plain
+// text and over TLS with a client certificate, from the real nginx on the same machine.
 func TestBenchLoad(t *testing.T) {
 	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {
 		t.Skip("measures; make bench runs it")
@@ -24,14 +51,24 @@ func TestBenchLoad(t *testing.T) {
 	program := asInstalled(t, testkitroot.Program(t, "./cmd/fettle"))
 	root := testkitroot.New(t, testkitroot.Options{Servers: true, Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}}})
 	root.Must("ip", "link", "set", "lo", "up")
-	root.Must("sh", "-c", `printf 'worker_processes 1;\npid /run/nginx.pid;\nevents { worker_connections 1024; }\nhttp { access_log off; keepalive_requests 100000000; server { listen 127.0.0.1:8080; location / { return 200 "hello, world\\n"; } } }\n' >/etc/nginx/nginx.conf && nginx >/dev/null 2>&1`)
-	const url = "http://127.0.0.1:8080/"
-	loaders := []struct {
-		name string
-		run  func() (requests float64, c *exec.Cmd)
-	}{
+	root.Must("sh", "-c", "cat >/etc/nginx/nginx.conf <<'END'\n"+nginxForLoad+`END
+cat >/scenario.yaml <<'END'
+scenario: bench
+servers: {web: http://127.0.0.1:8080}
+steps: [{name: get, http: {url: "${web}/"}}]
+END
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1 -keyout /etc/nginx/key.pem -out /etc/nginx/cert.pem 2>/dev/null && nginx >/dev/null 2>&1`)
+	const plain, secure = "http://127.0.0.1:8080/", "https://127.0.0.1:8443/"
+	identity := []string{"--cert", "/etc/nginx/cert.pem", "--key", "/etc/nginx/key.pem", "--cacert", "/etc/nginx/cert.pem"}
+	http := func(url string, more ...string) func() (float64, *exec.Cmd) {
+		return requestsOf(t, root, append([]string{"load", "http", "--connections", "16", "--for", "5s", url}, more...))
+	}
+	scenario := func(repeat, url string, more ...string) func() (float64, *exec.Cmd) {
+		return requestsOf(t, root, append([]string{"load", "scenario", "/scenario.yaml", "--hosts", "16", "--repeat", repeat, "--server", "web=" + url}, more...))
+	}
+	compareGenerators(t, []loadGenerator{
 		{"wrk, 1 thread", func() (float64, *exec.Cmd) {
-			c := root.Command("wrk", "-t", "1", "-c", "16", "-d", "5s", url)
+			c := root.Command("wrk", "-t", "1", "-c", "16", "-d", "5s", plain)
 			out, err := c.Output()
 			m := regexp.MustCompile(`(\d+) requests in`).FindStringSubmatch(string(out))
 			if err != nil || m == nil {
@@ -39,27 +76,44 @@ func TestBenchLoad(t *testing.T) {
 			}
 			n, _ := strconv.ParseFloat(m[1], 64)
 			return n, c
-		}},
-		{"fettle load http", func() (float64, *exec.Cmd) {
-			c := root.Command("fettle", "load", "http", "--connections", "16", "--for", "5s", "--output", "json", url)
-			out, err := c.Output()
-			var r struct {
-				Body struct {
-					Requests []struct {
-						Starts float64 `json:"starts"`
-					} `json:"requests"`
-				} `json:"body"`
-			}
-			if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil || len(r.Body.Requests) != 1 {
-				t.Fatalf("fettle: %v, %v\n%s", err, jsonErr, out)
-			}
+		}, 0, 0},
+		{"fettle load http", http(plain), 0, 1.3},
+		{"fettle load scenario", scenario("30000", plain), 1, 1.5},
+		{"fettle load http, TLS", http(secure, identity...), 3, 0},
+		{"fettle load scenario, TLS", scenario("20000", secure, identity...), 3, 1.5},
+	})
+}
+
+// requestsOf returns a run of fettle in a root that returns the number of its requests.
+func requestsOf(t *testing.T, root *testkitroot.Root, args []string) func() (float64, *exec.Cmd) {
+	return func() (float64, *exec.Cmd) {
+		c := root.Command(append([]string{"fettle", "--output", "json"}, args...)...)
+		out, err := c.Output()
+		var r struct {
+			Body struct {
+				Requests []struct {
+					Starts float64 `json:"starts"`
+				} `json:"requests"`
+				Whole struct {
+					Requests float64 `json:"requests"`
+				} `json:"whole"`
+			} `json:"body"`
+		}
+		if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil {
+			t.Fatalf("fettle: %v, %v\n%s", err, jsonErr, out)
+		}
+		if len(r.Body.Requests) == 1 {
 			return r.Body.Requests[0].Starts, c
-		}},
+		}
+		return r.Body.Whole.Requests, c
 	}
-	costs := make([][]time.Duration, len(loaders))
-	rates := make([][]float64, len(loaders))
+}
+
+// compareGenerators runs generators in alternating rounds and records the table.
+func compareGenerators(t *testing.T, all []loadGenerator) {
+	costs, rates := make([][]time.Duration, len(all)), make([][]float64, len(all))
 	for range logRounds {
-		for i, l := range loaders {
+		for i, l := range all {
 			start := time.Now()
 			requests, c := l.run()
 			cpu := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
@@ -68,19 +122,19 @@ func TestBenchLoad(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "One worker of nginx on the same machine, 16 open connections, %d alternating rounds; the table shows medians.\n\n| generator | CPU of a request, µs | requests/s | of wrk's CPU | promised |\n|---|---|---|---|---|\n", logRounds)
-	times := float64(median(costs[1])) / float64(median(costs[0]))
-	for i, l := range loaders {
+	fmt.Fprintf(&b, "One worker of nginx on the same machine, 16 open connections, %d alternating rounds; the table shows medians. TLS is with a client certificate.\n\n| generator | CPU of a request, µs | requests/s | compared with | promised |\n|---|---|---|---|---|\n", logRounds)
+	var unmet []string
+	for i, l := range all {
 		slices.Sort(rates[i])
-		of, promised := "1", "-"
-		if i == 1 {
-			of, promised = fmt.Sprintf("%.2f", times), "at most 1.3"
+		of, promised := "-", "-"
+		if l.most > 0 {
+			times := float64(median(costs[i])) / float64(median(costs[l.against]))
+			of, promised = fmt.Sprintf("%.2f of %s", times, all[l.against].name), fmt.Sprintf("at most %v", l.most)
+			if times > l.most {
+				unmet = append(unmet, fmt.Sprintf("CPU of a request of %s: %.2f times that of %s, promised at most %v", l.name, times, all[l.against].name, l.most))
+			}
 		}
 		fmt.Fprintf(&b, "| %s | %.2f (%.2f-%.2f) | %.0f | %s | %s |\n", l.name, micros(median(costs[i])), micros(slices.Min(costs[i])), micros(slices.Max(costs[i])), rates[i][len(rates[i])/2], of, promised)
-	}
-	var unmet []string
-	if times > 1.3 {
-		unmet = append(unmet, fmt.Sprintf("CPU of a request: %.2f times wrk's, promised at most 1.3", times))
 	}
 	record(t, "load", b.String(), unmet)
 }

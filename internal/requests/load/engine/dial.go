@@ -75,7 +75,11 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 		return conn, nil
 	}
 	secured := tls.Client(conn, d.TLS)
-	if err := secured.HandshakeContext(ctx); err != nil {
+	// A handshake needs a deep stack, which would remain that of the caller: 16 KiB for each of
+	// thousands of virtual hosts.
+	shaken := make(chan error, 1)
+	go func() { shaken <- secured.HandshakeContext(ctx) }()
+	if err := <-shaken; err != nil {
 		return nil, errors.Join(d.handshake(err), conn.Close())
 	}
 	if want := d.TLS.NextProtos; len(want) > 0 && secured.ConnectionState().NegotiatedProtocol != want[0] {

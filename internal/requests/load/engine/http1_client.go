@@ -19,6 +19,8 @@ type HTTP1Client struct {
 	OneEach bool
 	// Keep receives the last answer, if not nil. It must not be changed during an exchange.
 	Keep *Capture
+	// Small saves memory: waiting for an answer takes a buffer of 2 KiB instead of 16.
+	Small bool
 
 	parser   parser
 	deadline time.Time // of conn
@@ -30,7 +32,7 @@ type HTTP1Client struct {
 // Exchange sends a request and reads its answer to the end.
 func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 	conn, kept := c.conn, true
-	c.parser.keep = c.Keep
+	c.parser.keep, c.parser.small = c.Keep, c.Small
 	c.parser.hold()
 	defer c.parser.release()
 	if conn != nil && !r.Repeatable() && stale(conn) {

@@ -18,7 +18,7 @@ import (
 // Limits on answers.
 const (
 	bufferBytes = 16 << 10
-	smallBuffer = 4 << 10  // holds the header of most answers
+	smallBuffer = 2 << 10  // holds the header of most answers
 	maxLine     = 8 << 10  // a line of a header or chunk
 	maxHead     = 64 << 10 // a whole header or trailer
 	maxInterim  = 16       // 1xx answers before the final one
@@ -30,6 +30,8 @@ type parser struct {
 	buf  []byte
 	r, w int   // bounds of the unread part of buf
 	in   int64 // bytes read in all
+	// small starts each answer with a small buffer.
+	small bool
 	// keep receives the header and the body of an answer, if not nil.
 	keep *Capture
 }
@@ -59,8 +61,12 @@ var (
 
 // hold gets a buffer, unless the parser has one.
 func (p *parser) hold() {
-	if p.buf == nil {
+	switch {
+	case p.buf != nil:
+	case p.small:
 		p.buf = small.Get().(*[smallBuffer]byte)[:]
+	default:
+		p.buf = large.Get().(*[bufferBytes]byte)[:]
 	}
 }
 

@@ -82,7 +82,7 @@ func TestAnswers(t *testing.T) {
 			if c.name == "too much" && how == "byte by byte" {
 				continue // what has not come yet cannot be seen
 			}
-			var p parser
+			p := parser{small: how != "at once"}
 			p.reset(from)
 			status, closing, err := p.answer(c.toHEAD)
 			switch {
@@ -107,7 +107,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte, toHEAD bool) {
-		var whole, pieces parser
+		whole, pieces := parser{small: true}, parser{}
 		whole.reset(bytes.NewReader(text))
 		pieces.reset(iotest.OneByteReader(bytes.NewReader(text)))
 		status, closing, err := whole.answer(toHEAD)
@@ -244,7 +244,7 @@ func TestCapture(t *testing.T) {
 			}
 		}
 	})
-	c.Keep = &Capture{Most: 15000}
+	c.Keep, c.Small = &Capture{Most: 15000}, true
 	for i, want := range []struct {
 		head, body string
 		cut        bool

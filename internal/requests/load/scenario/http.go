@@ -26,11 +26,18 @@ type scratch struct {
 	keep            engine.Capture
 }
 
-var scratches = sync.Pool{New: func() any { return &scratch{} }}
+// Bodies are kept apart from the other buffers: most requests in flight need none.
+var (
+	scratches = sync.Pool{New: func() any { return &scratch{} }}
+	bodies    = sync.Pool{New: func() any { return new([]byte) }}
+)
 
 // release returns the buffers, except large ones.
 func (b *scratch) release() {
-	if cap(b.keep.Body) > 64<<10 {
+	if body := b.keep.Body; body != nil {
+		if cap(body) <= 64<<10 {
+			bodies.Put(&body)
+		}
 		b.keep.Body = nil
 	}
 	if cap(b.wire) > 64<<10 {
@@ -92,6 +99,9 @@ func (h *virtual) request(x *httpAction, b *scratch, due time.Duration, keepBody
 		b.keep.Most = 0
 		if keepBody {
 			b.keep.Most = maxBody
+			if b.keep.Body == nil {
+				b.keep.Body = *bodies.Get().(*[]byte)
+			}
 		}
 		sent := h.now()
 		if first {
@@ -186,7 +196,7 @@ func (h *virtual) client(origin []byte) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &engine.HTTP1Client{Dialer: d}
+	c := &engine.HTTP1Client{Dialer: d, Small: true}
 	h.keep(c)
 	h.clients = append(h.clients, client{t, c})
 	return &h.clients[len(h.clients)-1], nil

@@ -105,7 +105,7 @@ func (p *parser) servers(f *fields) error {
 			return err
 		}
 		s := Server{Name: name, at: p.at(of.keys[name]), slot: p.x.names.define(name, "a server", false)}
-		if v := of.of[name]; v.Tag != "!!null" {
+		if v := of.of[name]; v.Tag != "!!null" && (v.Kind != yaml.ScalarNode || v.Value != "") {
 			if s.URL, err = p.scalar(v, name); err != nil {
 				return err
 			}

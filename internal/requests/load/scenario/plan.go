@@ -87,6 +87,11 @@ func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error)
 	if err != nil {
 		return nil, err
 	}
+	if j.Step > 1 {
+		if err := s.mayShare(); err != nil {
+			return nil, err
+		}
+	}
 	p := &Plan{Scenario: s, Options: j.Options, first: j.First, step: max(1, j.Step), read: j.read, Resolver: &recorded{ask: resolver, names: &j.Names}}
 	if j.Identity.CA == "" {
 		j.Identity.CA = s.identity.ca
@@ -98,6 +103,21 @@ func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error)
 		return nil, fmt.Errorf("--allow: %w", err)
 	}
 	return p, p.checkServers(ctx)
+}
+
+// mayShare returns an error if several processes cannot share the hosts of a scenario.
+func (s *Scenario) mayShare() error {
+	for _, one := range s.all() {
+		switch {
+		case one.once:
+			return one.at.errorf("step %q: once needs a meeting of all hosts, which several generators do not have; run it with one generator", one.name)
+		case slices.Contains(s.setup, one):
+			return one.at.errorf("step %q: each of several generators would run the setup; run it with one generator", one.name)
+		case one.creates != nil:
+			return one.at.errorf("step %q: created objects are recorded by one process; run it with one generator", one.name)
+		}
+	}
+	return nil
 }
 
 // checkServers returns an error for servers without a URL, and for ones that are not allowed.

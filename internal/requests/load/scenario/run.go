@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,12 @@ func Run(ctx context.Context, p *Plan, tell func(Now)) (*Result, error) {
 	return Judge(p, []*Part{part})
 }
 
+// With many hosts, garbage is collected earlier: their memory is what limits their number.
+const (
+	manyHosts = 1000
+	gcPercent = 25
+)
+
 // Drive runs the hosts of this process and returns their counts.
 func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	running, end := context.WithCancel(ctx)
@@ -80,6 +87,9 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	}
 	r.begin = time.Now()
 	own := p.own()
+	if len(own) >= manyHosts {
+		defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	}
 	passes := int64(len(own) * max(1, p.Options.Load.Repeat))
 	r.meetings = newMeetings(p.steps, len(own))
 	var busy busiest

@@ -429,6 +429,21 @@ func TestPartsAddUp(t *testing.T) {
 	})
 }
 
+// TestNotShared: what needs one process is refused for several.
+func TestNotShared(t *testing.T) {
+	for text, says := range map[string]string{
+		"steps: [{name: a, once: true, http: {url: '${web}'}}]":                                                                        "t.yaml:3:9: step \"a\": once needs a meeting of all hosts",
+		"setup: [{name: b, http: {url: '${web}'}}]\nsteps: [{name: a, http: {url: '${web}'}}]":                                         "run the setup",
+		"steps: [{name: a, http: {url: '${web}'}, take: {i: {jsonpath: $.i}}, creates: {name: x, id: '${i}', remove: '${web}/${i}'}}]": "recorded by one process",
+		"steps: [{name: a, http: {url: '${web}'}}]":                                                                                    "",
+	} {
+		j := &Job{File: "t.yaml", Text: []byte(headText + text), Step: 2}
+		if _, err := j.Plan(t.Context(), noNames{}); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", text, err, says)
+		}
+	}
+}
+
 // TestInterrupted: an interruption ends all hosts at once, wherever they are.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
