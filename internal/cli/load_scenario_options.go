@@ -234,8 +234,8 @@ func (o *loadScenarioOptions) identities(j *scenario.Job) (err error) {
 	if _, err := os.Stat(o.hostCerts); err != nil {
 		return ofOption("--host-certs", err)
 	}
-	if !o.given("hosts") {
-		j.Load.Hosts = min(j.Load.Hosts, len(files))
+	if j.Load.Hosts == 0 || j.Load.Rate > 0 && !o.given("hosts") {
+		j.Load.Hosts = len(files)
 	}
 	if j.Load.Hosts == 0 || j.Load.Hosts > len(files) {
 		return fmt.Errorf("--host-certs: %s has %s NAME.pem, but %s need one each", o.hostCerts, internaltext.Count(len(files), "file"), internaltext.Count(j.Load.Hosts, "host"))

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -381,4 +384,125 @@ func vmHWM(pid int) (bytes int64) {
 		}
 	}
 	return 1 << 62
+}
+
+// TestScenarioBroker: a job over Debian's mosquitto with an access list: each host subscribes with
+// its own certificate and gets its own message, published after all have arrived. A host whose
+// certificate is not that of its name gets nothing. Command steps run with --allow-commands only.
+func TestScenarioBroker(t *testing.T) {
+	t.Parallel()
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
+		return
+	}
+	dir, certs, state := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "state")
+	ca := newAuthority(t)
+	server := ca.issue(dir, "localhost")
+	for i := range 10 {
+		ca.issue(certs, fmt.Sprintf("job-%02d", i))
+	}
+	rules := filepath.Join(dir, "acl")
+	if err := os.WriteFile(rules, []byte("pattern read yggdrasil/%u/data/in\npattern write yggdrasil/+/data/in\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := startMosquitto(t, 1024, "18850", fmt.Sprintf("listener 18850 127.0.0.1\ncafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\nuse_identity_as_username true\nacl_file %s\n", ca.file, server, server, rules))
+	defer m.stop()
+	file := filepath.Join(dir, "job.yaml")
+	if err := os.WriteFile(file, []byte(`scenario: job
+servers: {broker: "mqtts://localhost:18850"}
+data: {all: {lines: names}}
+steps:
+  - {name: subscribe, mqtt: {server: "${broker}", subscribe: "yggdrasil/${name}/data/in"}}
+  - name: start
+    once: true
+    for_each: {to: "${all}"}
+    mqtt: {publish: "yggdrasil/${to}/data/in", payload: '{"job": "for ${to}"}'}
+  - name: notified
+    mqtt: {receive: "yggdrasil/+/data/in", within: 20s}
+    expect: {body: {jsonpath: $.job, is: "for ${name}"}}
+    take: {job: {jsonpath: $.job}}
+  - {name: run, command: [echo, "ran ${job}; not a shell"], expect: {exit: 0, body: {contains: "ran for ${name}; not"}}}
+thresholds: [host errors <= 0%, notified errors <= 0%]
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names := "job-00\njob-01\njob-02\njob-03\njob-04\njob-05\njob-06\njob-07\njob-08\njob-09\n"
+	if err := os.WriteFile(filepath.Join(dir, "names"), []byte(names), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{file, "--host-certs", certs, "--cacert", ca.file, "-o", "json"}
+	out, err := scenarioVerb(t, state, args...).Output()
+	if code := exitCode(err); code != 4 || !strings.Contains(string(out), "runs commands on this machine: echo") {
+		t.Errorf("exit %d without --allow-commands: %s", code, out)
+	}
+	var r struct{ Body scenario.Result }
+	out, err = scenarioVerb(t, state, append(args, "--allow-commands")...).Output()
+	if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil {
+		t.Fatalf("%v, %v: %s\n%s", err, jsonErr, out, m.logged())
+	}
+	for i, runs := range []int64{10, 10, 10, 10} {
+		if s := r.Body.Steps[i]; s.Runs != runs || s.Errors != 0 {
+			t.Errorf("%s: %d runs, %+v", s.Name, s.Runs, s.Causes)
+		}
+	}
+	// The certificate of another: the broker does not deliver.
+	ca.issue(certs, "other")
+	other, err := os.ReadFile(filepath.Join(certs, "other.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(certs, "job-03.pem"), other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), "within: 20s", "within: 2s", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err = scenarioVerb(t, state, append(args, "--allow-commands", "--hosts", "10")...).Output()
+	if jsonErr := json.Unmarshal(out, &r); exitCode(err) != 3 || jsonErr != nil || r.Body.Whole.Errors != 1 {
+		t.Errorf("%v, %v: %s", err, jsonErr, out)
+	}
+}
+
+// exitCode returns the exit code of a program that ended with err.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// TestScenarioBounds: a scenario that creates objects is refused on a server that is not this
+// machine without organization, prefix and number of hosts; nothing is sent or recorded.
+func TestScenarioBounds(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SCENARIO_TOKEN", "secret")
+	file, state := filepath.Join(dir, "creating.yaml"), filepath.Join(dir, "state")
+	if err := os.WriteFile(file, fmt.Appendf(nil, creating, "http://192.0.2.7"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bounds := []string{"--organization=Org", "--prefix=loadtest-", "--most-hosts=100"}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, 4, "--allow=192.0.2.7:80"},
+		{bounds, 4, "--allow=192.0.2.7:80"},
+		{[]string{"--allow=192.0.2.7:80"}, 4, "--organization=NAME --prefix=loadtest- --most-hosts=100"},
+		{append(bounds[1:2:2], "--allow=192.0.2.7:80"), 4, "--organization=NAME --most-hosts=100"},
+		{append(bounds[:3:3], "--allow=192.0.2.7:80", "--hosts=101"), 4, "--hosts=100"},
+		{append(bounds[:3:3], "--allow=192.0.2.7:80", "--dry-run"), 0, "may create up to 20 objects, named with the prefix \"loadtest-\""},
+	} {
+		var out, said bytes.Buffer
+		if code := Main("test", append([]string{"--state-dir", state, "load", "scenario", file}, c.args...), &out, &said); code != c.code || !strings.Contains(said.String(), c.says) {
+			t.Errorf("%q: exit %d, want %d and %q: %s", c.args, code, c.code, c.says, said.String())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(state, scenarioDir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a journal was made: %v", err)
+	}
 }

@@ -78,9 +78,9 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -su
 			return n, c
 		}, 0, 0},
 		{"fettle load http", http(plain), 0, 1.3},
-		{"fettle load scenario", scenario("30000", plain), 1, 1.5},
+		{"fettle load scenario", scenario("20000", plain), 1, 1.5},
 		{"fettle load http, TLS", http(secure, identity...), 3, 0},
-		{"fettle load scenario, TLS", scenario("20000", secure, identity...), 3, 1.5},
+		{"fettle load scenario, TLS", scenario("12000", secure, identity...), 3, 1.5},
 	})
 }
 

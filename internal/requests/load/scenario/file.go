@@ -54,7 +54,7 @@ type Server struct {
 
 // LoadSpec is the number of hosts and when they start. Without a rate it is a closed model.
 type LoadSpec struct {
-	Hosts  int
+	Hosts  int     // 0: not given, which means one
 	Repeat int     // closed model: passes of each host
 	Rate   float64 // open model: hosts a second
 	For    time.Duration

@@ -164,7 +164,7 @@ func (p *parser) identity(f *fields) error {
 
 func (p *parser) load(f *fields) error {
 	l := &p.x.Load
-	l.Hosts, l.Repeat = 1, 1
+	l.Repeat = 1
 	n := f.of["load"]
 	if n == nil {
 		return nil
@@ -173,7 +173,7 @@ func (p *parser) load(f *fields) error {
 	if err != nil {
 		return err
 	}
-	if l.Hosts, err = of.whole("hosts", 1, 1, maxHosts); err != nil {
+	if l.Hosts, err = of.whole("hosts", 0, 1, maxHosts); err != nil {
 		return err
 	}
 	if l.Repeat, err = of.whole("repeat", 1, 1, maxRepeat); err != nil {

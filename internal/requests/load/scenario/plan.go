@@ -181,7 +181,7 @@ func (p *Plan) Hosts() int {
 	if p.Options.Load.Rate > 0 {
 		return min(p.Options.Load.Hosts, max(1, int(p.Options.Load.Rate*p.Options.Load.For.Seconds())))
 	}
-	return p.Options.Load.Hosts
+	return max(1, p.Options.Load.Hosts)
 }
 
 // own returns the numbers of the hosts of this process, from 1.

@@ -50,7 +50,7 @@ type Now struct {
 func (r *run) now() time.Duration { return time.Since(r.begin) }
 
 func newRun(ctx context.Context, p *Plan) *run {
-	r := &run{plan: p, ctx: ctx, hosts: newTally(), delay: engine.NewDistribution(longestTime), dialers: map[*target]*engine.Dialer{}, open: map[closer]struct{}{}}
+	r := &run{plan: p, ctx: ctx, begin: time.Now(), hosts: newTally(), delay: engine.NewDistribution(longestTime), dialers: map[*target]*engine.Dialer{}, open: map[closer]struct{}{}}
 	r.targets = targets{allowed: p.Allowed, resolver: p.Resolver}
 	for range len(p.setup) + len(p.steps) {
 		r.tallies = append(r.tallies, newTally())
@@ -81,7 +81,6 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	use, began := engine.Now(), engine.Now()
 	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
-	r.begin = time.Now()
 	if err := r.setUp(); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -54,7 +53,6 @@ func (u *Undone) Left() int {
 func Undo(ctx context.Context, p *Plan, j *Journal, x *Objects, tell func(done, all int)) (*Undone, error) {
 	u := &Undone{Schema: UndoSchema, Run: x.Run, Scenario: p.Name, Objects: []UndoneObject{}}
 	r := newRun(ctx, p)
-	r.begin = time.Now()
 	defer context.AfterFunc(ctx, r.interrupt)()
 	hosts := map[int]*virtual{}
 	for i, o := range slices.Backward(x.all) {
