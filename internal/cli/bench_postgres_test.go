@@ -120,6 +120,32 @@ func TestBenchPostgres(t *testing.T) {
 		t.Errorf("left behind: %s", got)
 	}
 
+	// A change that restarts the server is refused, unless this is said to be a test system.
+	pid := psql(t, "postgres", "SELECT pg_postmaster_start_time()")
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, 4, "each switch is a restart of"},
+		{[]string{"--test-system", name + "x"}, 4, "this machine is " + name},
+		{[]string{"--test-system", name}, 0, "at least 16 restarts of each program"},
+	} {
+		args := append([]string{"--state-dir", state, "prove", "--set", "postgresql:max_worker_processes=9", "--bench", "postgres:clients-2", "--budget", "1s", "--force"}, x.args...)
+		cmd := fettleCommand(t, args...)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != x.code || !strings.Contains(strings.Join(strings.Fields(string(out)), " "), x.says) {
+			t.Errorf("%v: exit %d: %s", x.args, code, out)
+		}
+		if same := pid == psql(t, "postgres", "SELECT pg_postmaster_start_time()"); same != (x.code != 0) {
+			t.Errorf("%v: restarted: %v", x.args, !same)
+		}
+	}
+
 	begun := func(args ...string) *exec.Cmd {
 		t.Helper()
 		cmd := command(append([]string{"--scale", "1", "--clients", "2", "--step", "10m"}, args...)...)

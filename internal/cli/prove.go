@@ -81,6 +81,7 @@ information (PSI).`,
 	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")
 	f.StringVar(&o.Resume, "resume", "", "resume an interrupted experiment, by its name (fettle runs list) or last; or continue an undecided experiment, by its ID, for the time in --budget")
+	f.StringVar(&o.TestSystem, "test-system", "", "allow a change that restarts programs at each switch, if `NAME` is this machine's name")
 	f.BoolVar(&o.Anyway, "force", false, "measure although the machine is busy or the margin cannot be reached")
 	o.limits(f)
 	cliutil.Check(c, func(args []string) error { return o.check(c.Flags(), args) })

@@ -76,14 +76,18 @@ func prove(t *testing.T, name string, args ...string) {
 	if budget == "" {
 		budget = "8m"
 	}
-	args = append([]string{"prove", "--output", "json", "--force", "--margin", "5%", "--budget", budget}, args...)
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args = append([]string{"prove", "--output", "json", "--force", "--test-system", name, "--margin", "5%", "--budget", budget}, args...)
 	cmd := exec.Command("fettle", args...)
 	var said strings.Builder
 	cmd.Stderr = &said
-	text, err := cmd.Output()
+	answer, err := cmd.Output()
 	t.Logf("fettle %s\n%s", strings.Join(args, " "), said.String())
 	var r evidence.Run
-	if jsonErr := json.Unmarshal(text, &r); jsonErr != nil || r.ID == "" {
+	if jsonErr := json.Unmarshal(answer, &r); jsonErr != nil || r.ID == "" {
 		t.Fatalf("%v, %v", err, jsonErr)
 	}
 	t.Log(r.Verdict)

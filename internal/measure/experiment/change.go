@@ -66,6 +66,9 @@ func (p *Experiment) settings(ctx context.Context, deadline *journal.Try) error 
 	p.tuning = &prove.Tuning{Engine: p.Engine, Planner: planner, Options: apply}
 	p.change = p.tuning
 	tested, left, err := p.tuning.Look(ctx)
+	if refused := p.refuseRestarts(tested); refused != nil {
+		return refused
+	}
 	p.body.Change = prove.Tested{Profile: p.o.Profiles}
 	p.body.Change.Settings = underTest(tested)
 	var places []setting.Setting

@@ -51,6 +51,8 @@ type Options struct {
 	Washout int           `json:"washout"`
 	Seed    uint64        `json:"seed"`
 	Anyway  bool          `json:"anyway,omitempty"`
+	// TestSystem is the name of the machine whose programs the change may restart.
+	TestSystem string `json:"test_system,omitempty"`
 
 	Expect  string  `json:"-"`
 	Keep    bool    `json:"-"`
