@@ -52,6 +52,9 @@ var puma = &product.Daemon[*pumaInstance, *pumaRunning]{
 			}
 			return fact.Answer{Value: float64(i.Report.Stats.backlog()), At: i.Report.at()}
 		}},
+		{Name: "connections_waiting", Type: fact.Number, Doc: "connections that wait until a worker accepts them", From: product.FromReport, Answer: func(i *pumaInstalled) fact.Answer {
+			return product.ConnectionsWaiting(i.Host, i.Report.Process.PID)
+		}},
 		{Name: "pending_changes", Type: fact.List, Doc: "options whose value in the files is not the running server's", From: product.FromReport, Answer: (*pumaInstalled).Pending},
 	},
 	Conf:    conf.Product{Syntax: syntax{}, Roots: rootsOf, Instances: pumaMains, Alias: alias, Winner: winner, CheckHere: checkPuma},

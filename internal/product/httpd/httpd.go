@@ -98,6 +98,9 @@ var inputs = []input{
 	{Name: "processes_running", Type: fact.Number, Doc: "processes other than the main one", From: product.FromProcess, Answer: func(i *installed) fact.Answer {
 		return fact.Answer{Value: float64(len(i.Run.Children)), At: "/proc"}
 	}},
+	{Name: "connections_waiting", Type: fact.Number, Doc: "connections that wait until a process accepts them", From: product.FromProcess, Answer: func(i *installed) fact.Answer {
+		return product.ConnectionsWaiting(i.Host, i.Run.Main.PID)
+	}},
 	{Name: "open_files_limit", Type: fact.Number, Doc: "files that a running process may have open", From: product.FromProcess, Answer: (*installed).OpenFilesLimit},
 	{Name: "unit", Type: fact.Text, Doc: "systemd service of httpd; empty without one", From: product.FromProcess, Answer: func(i *installed) fact.Answer { return product.RunBy(i.Run.Main) }},
 	{Name: "limit_script", Type: fact.Text, Doc: "script that sets the limit of open files at the start, regardless of the unit (Debian's envvars)", Answer: limitScript},

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/fact"
 	internalproduct "fettle.dev/fettle/internal/product"
 	"fettle.dev/fettle/internal/testkit/product"
 	"fettle.dev/fettle/internal/testkit/root"
@@ -108,9 +110,34 @@ func TestPrefork(t *testing.T) {
 	main := product.Read(t, debianMain)
 	b.Set([]string{"restart of httpd " + debianMain}, "ServerLimit", "20", "MaxRequestWorkers", "20")
 	offers(t, 20)
+	waits(t, b, 20)
 	b.Undo()
 	product.Same(t, debianMain, main)
 	offers(t, 150)
+}
+
+// waits opens as many connections as the server has processes, and three more, which no process
+// accepts. The requests are not complete, so each holds its process.
+func waits(t *testing.T, b *product.Bench, processes int) {
+	t.Helper()
+	for range processes + 3 {
+		c, err := net.Dial("tcp", "127.0.0.1:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var waiting, running fact.Answer
+	if !root.Eventually(30*time.Second, func() bool {
+		i := b.Installed()
+		waiting, running = i.Answer("connections_waiting"), i.Answer("processes_running")
+		return waiting.Value == 3.0 && running.Value == float64(processes)
+	}) {
+		t.Errorf("%v connections wait, want 3; %v processes run, want %d", waiting, running, processes)
+	}
 }
 
 // serve starts Debian's apache2 as its package sets it up.
