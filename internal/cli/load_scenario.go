@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -47,15 +46,12 @@ created.`,
 }
 
 func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file string) error {
+	if o.ladder != "" {
+		return a.climbScenario(ctx, o, file)
+	}
 	plan, err := o.plan(ctx, file, net.DefaultResolver)
-	var not *engine.NotAllowedError
-	switch {
-	case errors.As(err, &not):
-		return ui.Retry(ui.Refused, err, "if the server is yours, allow it with --allow, or its network with --allow 192.0.2.0/24", "--allow="+not.Target)
-	case err != nil && ctx.Err() != nil:
-		return cutShort(ctx, err, "nothing was sent", nil)
-	case err != nil:
-		return orUsage(err)
+	if err != nil {
+		return refusedScenario(ctx, err)
 	}
 	if err := o.mayChange(ctx, plan); err != nil {
 		return err
@@ -90,15 +86,7 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	}
 	k := a.keeper(m, scenario.Kind)
 	k.Command = o.recorded
-	step, stop := a.screen.Steps(0)
-	result, err := scenario.Run(ctx, plan, func(now scenario.Now) {
-		text := internaltext.Sprintf("%d of %s ended", now.Ended, internaltext.CountPlural(uint64(now.Passes), "pass", "passes"))
-		if now.Failed > 0 {
-			text += internaltext.Sprintf(", %d failed", now.Failed)
-		}
-		step(text, int(now.Ended), int(now.Passes))
-	})
-	stop()
+	result, err := a.runScenario(ctx, plan, "")
 	if err != nil {
 		return cutShort(ctx, err, "the connections are closed", nil)
 	}
@@ -107,6 +95,22 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 		early = ctx.Err()
 	}
 	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", scenarioGates(result))
+}
+
+// runScenario runs a scenario and shows its progress.
+func (a *app) runScenario(ctx context.Context, plan *scenario.Plan, title string) (*scenario.Result, error) {
+	step, stop := a.screen.Steps(0)
+	defer stop()
+	if title != "" {
+		title += ": "
+	}
+	return scenario.Run(ctx, plan, func(now scenario.Now) {
+		text := title + internaltext.Sprintf("%d of %s ended", now.Ended, internaltext.CountPlural(uint64(now.Passes), "pass", "passes"))
+		if now.Failed > 0 {
+			text += internaltext.Sprintf(", %d failed", now.Failed)
+		}
+		step(text, int(now.Ended), int(now.Passes))
+	})
 }
 
 // sayScenario prints what will be sent, and how long it takes at least.

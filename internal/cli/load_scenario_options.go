@@ -18,6 +18,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/ladder"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -33,6 +34,8 @@ type loadScenarioOptions struct {
 	servers, allow, expect   []string
 	hostCerts                string
 	allowCommands, dryRun    bool
+	ladder, observe          string
+	maxRuns                  int
 	identityOptions
 	given    func(flag string) bool
 	recorded string // command line for the record
@@ -56,6 +59,15 @@ func (o *loadScenarioOptions) flags(c *cobra.Command) {
 	f.BoolVar(&o.allowCommands, "allow-commands", false, "run the programs of command steps")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check FILE, print what would be sent, and send nothing")
 	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host; NAME is the host's name")
+	f.StringVar(&o.ladder, "ladder", "", "search the highest number of hosts at a time without a failure, in this range, such as 100..1000")
+	f.IntVar(&o.maxRuns, "max-runs", ladder.DefaultRuns, "with --ladder: maximum number of runs")
+	f.StringVar(&o.observe, "observe", "", "with --ladder: audit this server in two more runs, to name the limit: local, or ssh:HOST with fettle installed")
+	cliutil.Reads(f, "ladder", "100..1000", func(word string) error { _, err := parseLadder(word); return err })
+	cliutil.Reads(f, "observe", "ssh:web1.example", sshHosts(true))
+	cliutil.Between(f, "max-runs", 6, 10_000, 60)
+	cliutil.Requires(c, "--ladder=100..1000", "max-runs", "observe")
+	cliutil.Exclusive(c, "ladder", "hosts")
+	cliutil.Exclusive(c, "ladder", "rate")
 	cliutil.Reads(f, "rate", "20/s", func(word string) error { _, err := engine.ParseSchedule(word); return err })
 	cliutil.Reads(f, "server", "web=http://localhost:8080", func(word string) error { _, _, err := namedServer(word); return err })
 	cliutil.Reads(f, "prefix", "loadtest-", hostPrefix)
@@ -255,6 +267,11 @@ func (o *loadScenarioOptions) plan(ctx context.Context, file string, resolver en
 	if err != nil {
 		return nil, err
 	}
+	return o.planOf(ctx, j, resolver)
+}
+
+// planOf returns the plan of a job.
+func (o *loadScenarioOptions) planOf(ctx context.Context, j *scenario.Job, resolver engine.Resolver) (*scenario.Plan, error) {
 	p, err := j.Plan(ctx, resolver)
 	if err != nil {
 		return nil, err

@@ -4,13 +4,14 @@
 //
 // The concurrency is doubled until a run fails, and the gap is halved until both ends are
 // within a step. Then runs are repeated a little below and a little above the edge, until the
-// interval is narrow. The interval assumes only that more concurrency does not fail less often.
+// interval is narrow, or 30 runs are made. The interval assumes only that more concurrency does not fail less often.
 package ladder
 
 import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Outcome is the result of one run.
@@ -46,7 +47,8 @@ const (
 	// NotRecovered means that the server failed after an overload at a concurrency that it
 	// had sustained before: the runs do not belong to one state of the server.
 	NotRecovered Answer = "not-recovered"
-	// TooFewRuns means that the maximum number of runs was not enough for an interval.
+	// TooFewRuns means that the maximum number of runs was not enough for an interval with two
+	// ends.
 	TooFewRuns Answer = "too-few-runs"
 )
 
@@ -57,7 +59,7 @@ type Range struct {
 }
 
 // DefaultRuns is the default of MaxRuns. In simulations a server with a fixed limit needed 18
-// runs, and one whose failures rise over a range of 20 % mostly more than 60 (TestCoverage).
+// runs, and one whose failures rise over a range of 20 % about 31 (TestCoverage).
 const DefaultRuns = 60
 
 // Result is the answer of a search.
@@ -87,6 +89,10 @@ const (
 	width = 0.10
 	// apart is the distance from the most likely edge at which runs are repeated.
 	apart = 0.08
+	// few is the share of runs that are expected to contradict the side of the edge.
+	few = 0.2
+	// enough is the number of runs after which any interval with two ends is the answer.
+	enough = 30
 	// repeats is the number of runs with the same outcome that end a search at an end of the
 	// range.
 	repeats = 3
@@ -195,12 +201,6 @@ func (s *search) confirm(ctx context.Context, hosts int, want Outcome, answer An
 
 // walk repeats runs near the edge until the interval is narrow enough.
 func (s *search) walk(ctx context.Context) (Answer, error) {
-	top := 0 // highest concurrency that passed on the way up
-	for _, r := range s.runs {
-		if r.Outcome == Passed {
-			top = max(top, r.Hosts)
-		}
-	}
 	for len(s.runs) < s.in.MaxRuns {
 		o, err := s.try(ctx, s.next())
 		switch {
@@ -209,10 +209,10 @@ func (s *search) walk(ctx context.Context) (Answer, error) {
 		case o == Limited:
 			return GeneratorFirst, nil
 		}
-		if edgeOf(s.runs).narrow() {
+		if in := edgeOf(s.runs); in.narrow() || len(s.runs) >= enough && in.Low > 0 && in.High > 0 {
 			return Found, nil
 		}
-		if last := s.runs[len(s.runs)-1]; last.Outcome == Failed && last.Hosts < top/2 {
+		if s.broken() {
 			return NotRecovered, nil
 		}
 		if answer := s.atEnd(); answer != "" {
@@ -222,19 +222,52 @@ func (s *search) walk(ctx context.Context) (Answer, error) {
 	return TooFewRuns, nil
 }
 
+// broken reports whether the last runs failed with far fewer hosts than two earlier runs that
+// passed.
+func (s *search) broken() bool {
+	last := s.runs[max(0, len(s.runs)-repeats):]
+	passed := 0
+	for _, r := range s.runs {
+		if r.Outcome == Passed && r.Hosts >= 3*last[len(last)-1].Hosts/2 {
+			passed++
+		}
+	}
+	return passed >= 2 && !slices.ContainsFunc(last, func(r Run) bool { return r.Outcome != Failed })
+}
+
 // next returns the concurrency of the next run: near the most likely edge, but apart from it,
 // on the side where the interval is wider. At the edge itself a run would decide nothing.
 func (s *search) next() int {
 	edge, in := middle(s.runs), edgeOf(s.runs)
-	low := max(s.in.Lowest, min(int(edge), int(math.Round(edge/(1+apart)))))
-	high := min(s.in.Highest, max(int(edge)+1, int(math.Round(edge*(1+apart)))))
 	if in.High != 0 && (in.Low == 0 || edge/float64(in.Low) > float64(in.High)/edge) {
-		return low
+		return s.below(edge)
 	}
 	if in.High == 0 && in.Low == 0 && s.runs[len(s.runs)-1].Hosts > int(edge) {
-		return low
+		return s.below(edge)
 	}
-	return high
+	return s.above(edge)
+}
+
+// below returns the highest concurrency apart from the edge at which few runs are expected to
+// fail.
+func (s *search) below(edge float64) int {
+	for by := 1 + apart; ; by *= 1 + apart {
+		hosts := max(s.in.Lowest, min(int(edge), int(math.Round(edge/by))))
+		if hosts == s.in.Lowest || predict(s.runs, hosts) <= few {
+			return hosts
+		}
+	}
+}
+
+// above returns the lowest concurrency apart from the edge at which few runs are expected to
+// pass.
+func (s *search) above(edge float64) int {
+	for by := 1 + apart; ; by *= 1 + apart {
+		hosts := min(s.in.Highest, max(int(edge)+1, int(math.Round(edge*by))))
+		if hosts == s.in.Highest || predict(s.runs, hosts) >= 1-few {
+			return hosts
+		}
+	}
 }
 
 // atEnd returns the answer if the last runs agree at an end of the range.

@@ -51,9 +51,9 @@ func TestCoverage(t *testing.T) {
 		{"sharp", 700.5, sharp(700), wide, 1000, 20},
 		{"sharp, small", 12.5, sharp(12), Range{Lowest: 1, Highest: 100}, 1000, 20},
 		{"sharp, far", 70000.5, sharp(70000), Range{Lowest: 1, Highest: 100000}, 1000, 34},
-		{"gradual over 5 %", 700, logistic(700, 0.025), wide, 750, 30},
-		{"gradual over 20 %", 700, logistic(700, 0.1), wide, 0, DefaultRuns},
-		{"3 of 100 runs fail by chance", 700.5, func(n int) float64 { return max(0.03, sharp(700)(n)) }, wide, 950, 20},
+		{"gradual over 5 %", 700, logistic(700, 0.025), wide, 990, 32},
+		{"gradual over 20 %", 700, logistic(700, 0.1), wide, 980, 36},
+		{"3 of 100 runs fail by chance", 700.5, func(n int) float64 { return max(0.03, sharp(700)(n)) }, wide, 990, 20},
 	} {
 		searches := 1000
 		if testing.Short() {

@@ -46,6 +46,12 @@ func (x *Result) Print(s *ui.Screen, r *evidence.Run) {
 	h := x.Headline()
 	ui.PrintHeadline(s, &h)
 	fmt.Fprintln(s.Out)
+	if x.Ladder != nil {
+		x.Ladder.rungs().Write(s)
+		x.Ladder.limits(s)
+		ui.PrintLine(s, "· the figures below are those of a run with %s", internaltext.Count(x.Hosts, "host"))
+		fmt.Fprintln(s.Out)
+	}
 	x.table().Write(s)
 	if len(x.Gates) > 0 {
 		fmt.Fprintln(s.Out)

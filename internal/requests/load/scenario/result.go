@@ -24,6 +24,8 @@ const (
 	Limited      Word = "generator-limited" // the generator could not keep the load
 	Silent       Word = "nothing-answered"
 	Partial      Word = "client-lost" // one of several generators was lost
+	// NotDetermined means that a ladder has no answer.
+	NotDetermined Word = "not-determined"
 )
 
 // Result is the result of a run.
@@ -55,6 +57,9 @@ type Result struct {
 	Whole Figures  `json:"whole"`
 	Steps []Step   `json:"steps"`
 	Gates []Judged `json:"gates"`
+	// Ladder is the search for the highest number of hosts. The other fields then describe the
+	// last run with that number.
+	Ladder *Ladder `json:"ladder,omitempty"`
 	// Created counts the recorded objects; nil if the scenario creates none.
 	Created   *Created  `json:"created,omitempty"`
 	Generator Generator `json:"generator"`

@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/audit"
+	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/fact/activity"
+	"fettle.dev/fettle/internal/guide/findings"
+	"fettle.dev/fettle/internal/guide/rule"
+	"fettle.dev/fettle/internal/guide/slow"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/ladder"
+	"fettle.dev/fettle/internal/requests/load/scenario"
+	"fettle.dev/fettle/internal/ssh"
+	internaltext "fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// recovery is the pause after a run that failed, in which the server ends what it still has.
+const recovery = 2 * time.Second
+
+// parseLadder parses the range of --ladder: LOWEST..HIGHEST.
+func parseLadder(word string) (in ladder.Range, err error) {
+	low, high, ok := strings.Cut(word, "..")
+	if in.Lowest, err = strconv.Atoi(low); err == nil {
+		in.Highest, err = strconv.Atoi(high)
+	}
+	if !ok || err != nil || in.Lowest < 1 || in.Highest <= in.Lowest || in.Highest > maxHosts {
+		return in, internaltext.Errorf("want LOWEST..HIGHEST hosts, such as 100..1000, at most %d", maxHosts)
+	}
+	return in, nil
+}
+
+// climb is a search for the highest number of hosts at a time without a failure.
+type climb struct {
+	*app
+	o    *loadScenarioOptions
+	job  *scenario.Job
+	file string
+	runs int
+	took map[int]time.Duration // the last run with a number of hosts
+	// create reports whether runs create objects whose names must differ.
+	create bool
+	exec   host.Exec
+}
+
+// climbScenario searches the highest number of hosts at a time without a failure.
+func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file string) error {
+	in, err := parseLadder(o.ladder)
+	if err != nil {
+		return ofOption("--ladder", err)
+	}
+	in.MaxRuns = o.maxRuns
+	c := &climb{app: a, o: &o, file: file, took: map[int]time.Duration{}}
+	if c.job, err = o.job(file); err != nil {
+		return orUsage(err)
+	}
+	if c.job.Load.Rate > 0 {
+		return ui.Exit(ui.Usage, fmt.Errorf("%s has a rate, and --ladder searches a number of hosts at a time; use a scenario without rate in load", file))
+	}
+	plan, err := c.plan(ctx, in.Highest)
+	if err == nil {
+		err = o.mayChange(ctx, plan)
+	}
+	if err != nil {
+		return refusedScenario(ctx, err)
+	}
+	a.sayScenario(plan)
+	a.screen.Say("searches from %d to %d hosts at a time; takes about 18 runs, at most %d", in.Lowest, in.Highest, in.MaxRuns)
+	if o.dryRun {
+		return nil
+	}
+	if err := mayOpen(in.Highest*max(1, len(plan.Scenario.Servers)), internaltext.Count(in.Highest, "host")); err != nil {
+		return err
+	}
+	m, err := a.machineAsIs(ctx)
+	if err == nil {
+		err = mayMeasure(m)
+	}
+	if err != nil {
+		return err
+	}
+	c.create, c.exec = plan.Creates, m.Host.Exec
+	x, err := scenario.Climb(ctx, in, c.run, func(r ladder.Run) {
+		a.screen.Say("%s %s: %s", internaltext.Count(r.Hosts, "host"), r.Outcome, r.Why)
+	})
+	if err == nil && o.observe != "" && x.Ladder.Edge != nil {
+		err = c.findLimits(ctx, x, in.Lowest)
+	}
+	if err != nil {
+		return cutShort(ctx, err, "the connections are closed", nil)
+	}
+	k := a.keeper(m, scenario.Kind)
+	k.Command = o.recorded
+	return finish(ctx, a, k, x.Text, x, nil, "the connections are closed", ladderGate(x))
+}
+
+// refusedScenario adds exit code and remedy to an error of a plan.
+func refusedScenario(ctx context.Context, err error) error {
+	var not *engine.NotAllowedError
+	switch {
+	case errors.As(err, &not):
+		return ui.Retry(ui.Refused, err, "if the server is yours, allow it with --allow, or its network with --allow 192.0.2.0/24", "--allow="+not.Target)
+	case ctx.Err() != nil:
+		return cutShort(ctx, err, "nothing was sent", nil)
+	}
+	return orUsage(err)
+}
+
+// ladderGate returns the error of a search without an answer, or with the answer that even the
+// lowest number of hosts fails.
+func ladderGate(x *scenario.Result) error {
+	switch x.Ladder.Answer {
+	case ladder.Found, ladder.NotLimited:
+		return nil
+	case ladder.FailsAtLowest:
+		return ui.Exit(ui.GateNotMet, errors.New("the lowest number of hosts fails"))
+	}
+	return ui.Exit(ui.Failed, errors.New("the highest number of hosts could not be determined"))
+}
+
+// plan returns a run with a number of hosts. Runs that create objects have prefixes of their own.
+func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Plan, error) {
+	j := *c.job
+	j.Load.Hosts = hosts
+	if c.create && len(j.HostNames) == 0 {
+		j.Prefix = fmt.Sprintf("%sr%d-", j.Prefix, c.runs)
+	}
+	return c.o.planOf(ctx, &j, net.DefaultResolver)
+}
+
+// run runs the scenario with a number of hosts.
+func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
+	c.runs++
+	p, err := c.plan(ctx, hosts)
+	if err != nil {
+		return nil, err
+	}
+	if c.o.allowCommands {
+		p.Exec = c.exec
+	}
+	x, err := c.runScenario(ctx, p, fmt.Sprintf("run %d, %s", c.runs, internaltext.Count(hosts, "host")))
+	switch {
+	case err != nil:
+		return nil, err
+	case x.Cut != nil:
+		return nil, context.Cause(ctx)
+	}
+	c.took[hosts] = time.Duration(x.Duration * float64(time.Second))
+	if len(x.Failed()) > 0 || x.Whole.Errors > 0 {
+		err = engine.Pause(ctx, recovery)
+	}
+	return x, err
+}
+
+// turns is how often each of the two numbers of hosts runs to find the limit.
+const turns = 2
+
+// findLimits audits the observed server in runs with the lowest number of hosts and in runs with a
+// failure, in turns. What only the second have are the limits. Just below the edge the server has
+// reached them too.
+func (c *climb) findLimits(ctx context.Context, x *scenario.Result, low int) error {
+	l := x.Ladder
+	l.Observed = c.o.observe
+	high := max(l.Edge.High, l.FirstFailed)
+	c.screen.Say("%d more runs to find the limit, with an audit of %s in each: %d and %d hosts in turns", 2*turns, c.o.observe, low, high)
+	var before, during []*findings.Audit
+	for range turns {
+		quiet, _, err := c.observed(ctx, low)
+		if err != nil {
+			return err
+		}
+		busy, run, err := c.observed(ctx, high)
+		if err != nil {
+			return err
+		}
+		before, during = append(before, quiet), append(during, busy)
+		if run.Whole.Errors == 0 && len(run.Failed()) == 0 {
+			l.NoLimit = internaltext.Sprintf("one more run with %d hosts did not fail", high)
+			x.Conclude()
+			return nil
+		}
+	}
+	for _, f := range findings.Reached(before, during) {
+		l.Limits = append(l.Limits, c.limit(f, high))
+	}
+	for _, cause := range findings.CausesReached(before, during) {
+		l.Limits = append(l.Limits, scenario.Limit{ID: cause.ID, Text: cause.Text, Fix: "for details, run on the server: " + cause.Next})
+	}
+	if len(l.Limits) == 0 {
+		l.NoLimit = "the audits with a failure show nothing that those without lack"
+	}
+	x.Conclude()
+	return nil
+}
+
+// limit converts a finding of the observed server.
+func (c *climb) limit(f rule.Finding, hosts int) scenario.Limit {
+	out := scenario.Limit{ID: f.ID, Text: f.Heading()}
+	if f.Instance != "" {
+		out.Text += " (" + f.Instance + ")"
+	}
+	if f.Fix == nil {
+		return out
+	}
+	out.Fix = f.Fix.Text
+	for _, change := range f.Fix.Changes {
+		if len(out.Prove) == 0 {
+			out.Prove = []string{"prove", "--test-system", "NAME"}
+		}
+		out.Prove = append(out.Prove, "--set", change.Name+"="+change.Value)
+	}
+	if len(out.Prove) > 0 {
+		out.Prove = append(out.Prove, "--", "fettle", "load", "scenario", c.file, "--hosts", strconv.Itoa(hosts))
+	}
+	return out
+}
+
+// observed runs the scenario and audits the observed server in the middle of the run.
+func (c *climb) observed(ctx context.Context, hosts int) (*findings.Audit, *scenario.Result, error) {
+	took := c.took[hosts]
+	if took == 0 {
+		took = 4 * time.Second
+	}
+	sample := min(max(took/4, 100*time.Millisecond), 5*time.Second).Round(time.Millisecond)
+	var found *findings.Audit
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if failed = engine.Pause(ctx, took/5); failed == nil {
+			found, failed = c.auditOf(ctx, sample)
+		}
+	}()
+	x, err := c.run(ctx, hosts)
+	<-done
+	if failed != nil {
+		failed = fmt.Errorf("--observe %s: %w", c.o.observe, failed)
+	}
+	return found, x, errors.Join(err, failed)
+}
+
+// auditOf audits the observed server. It samples the server's counters for a time.
+func (c *climb) auditOf(ctx context.Context, sample time.Duration) (*findings.Audit, error) {
+	if name, ok := ssh.ParseHost(c.o.observe); ok {
+		found, _, err := checkBySSH(ctx, name, []string{"--output", "json", "--sample", sample.String()})
+		return found, err
+	}
+	h, err := c.host()
+	if err != nil {
+		return nil, err
+	}
+	own, err := c.ownRules(h)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := activity.Measure(ctx, h, sample)
+	if err != nil {
+		return nil, err
+	}
+	quiet := &ui.Screen{Name: c.screen.Name, Out: io.Discard, Err: io.Discard, Format: ui.JSON}
+	r := audit.Request{Screen: quiet, Subject: c.subject(ctx, h, table.Kinds(h), nil), Own: own, Slow: slow.Diagnose(taken)}
+	return r.Run(ctx)
+}
