@@ -2,6 +2,9 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,5 +72,65 @@ thresholds:
 	t.Log(run.Body.Text)
 	if len(l.Limits) == 0 || l.Limits[0].ID != "H13" || l.Limits[0].Fix == "" {
 		t.Errorf("limits %+v: %s", l.Limits, l.NoLimit)
+	}
+}
+
+// TestLadderRemovesObjects searches on a server that has room for twelve objects. Each run must
+// find it empty, and the search must leave it empty.
+func TestLadderRemovesObjects(t *testing.T) {
+	t.Parallel()
+	server := newObjectServer(t)
+	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && len(server.left()) >= 12 {
+			w.WriteHeader(http.StatusInsufficientStorage)
+			return
+		}
+		server.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(full.Close)
+	file := filepath.Join(t.TempDir(), "creating.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, creating, full.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := scenarioVerb(t, filepath.Join(t.TempDir(), "state"), file, "--ladder", "2..100", "-o", "json")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var run struct {
+		Body scenario.Result `json:"body"`
+	}
+	if err := json.Unmarshal(out, &run); err != nil {
+		t.Fatal(err)
+	}
+	// Requests at the same time may find room for one more.
+	if l := run.Body.Ladder; l.Answer != ladder.Found || l.Highest < 11 || l.Edge.Low > 13 || l.Edge.High < 12 {
+		t.Errorf("%+v", l)
+	}
+	if left := server.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestLadderRefuses has calls that must not send anything.
+func TestLadderRefuses(t *testing.T) {
+	t.Parallel()
+	rate := filepath.Join(t.TempDir(), "rate.yaml")
+	if err := os.WriteFile(rate, []byte("scenario: rate\nservers: {web: \"http://127.0.0.1:1\"}\nload: {rate: 1/s, for: 10s}\nsteps: [{name: ask, http: {url: \"${web}/\"}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{rate, "--ladder", "2..100"},
+		{"example", "--ladder", "100..2"},
+		{"example", "--ladder", "0..2"},
+		{"example", "--ladder", "many"},
+		{"example", "--max-runs", "9"},
+		{"example", "--observe", "local"},
+		{"example", "--ladder", "2..100", "--hosts", "5"},
+	} {
+		cmd := scenarioVerb(t, filepath.Join(t.TempDir(), "state"), args...)
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("%v: exit %d: %s", args, cmd.ProcessState.ExitCode(), out)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -70,18 +71,10 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	if err := mayMeasure(m); err != nil {
 		return err
 	}
-	if o.allowCommands {
-		plan.Exec = m.Host.Exec
-		for _, name := range []string{"HOME", "SSH_AUTH_SOCK"} { // for ssh
-			if value, ok := os.LookupEnv(name); ok {
-				plan.CommandEnv = append(plan.CommandEnv, name+"="+value)
-			}
-		}
+	if err := a.equip(&o, plan, m, file); err != nil {
+		return err
 	}
-	if plan.Creates {
-		if plan.Journal, err = scenario.Create(filepath.Join(m.StateDir, scenarioDir), o.head(plan, file)); err != nil {
-			return err
-		}
+	if plan.Journal != nil {
 		defer plan.Journal.Close()
 	}
 	k := a.keeper(m, scenario.Kind)
@@ -95,6 +88,23 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 		early = ctx.Err()
 	}
 	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", scenarioGates(result))
+}
+
+// equip gives a plan the right to run commands, if that is allowed, and the journal of the objects
+// that it creates.
+func (a *app) equip(o *loadScenarioOptions, plan *scenario.Plan, m *tune.Machine, file string) (err error) {
+	if o.allowCommands {
+		plan.Exec = m.Host.Exec
+		for _, name := range []string{"HOME", "SSH_AUTH_SOCK"} { // for ssh
+			if value, ok := os.LookupEnv(name); ok {
+				plan.CommandEnv = append(plan.CommandEnv, name+"="+value)
+			}
+		}
+	}
+	if plan.Creates {
+		plan.Journal, err = scenario.Create(filepath.Join(m.StateDir, scenarioDir), o.head(plan, file))
+	}
+	return err
 }
 
 // runScenario runs a scenario and shows its progress.

@@ -5,18 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/engine/plugin/table"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/slow"
-	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/ladder"
 	"fettle.dev/fettle/internal/requests/load/scenario"
@@ -49,8 +51,8 @@ type climb struct {
 	runs int
 	took map[int]time.Duration // the last run with a number of hosts
 	// create reports whether runs create objects whose names must differ.
-	create bool
-	exec   host.Exec
+	create  bool
+	machine *tune.Machine
 }
 
 // climbScenario searches the highest number of hosts at a time without a failure.
@@ -89,7 +91,7 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if err != nil {
 		return err
 	}
-	c.create, c.exec = plan.Creates, m.Host.Exec
+	c.create, c.machine = plan.Creates, m
 	x, err := scenario.Climb(ctx, in, c.run, func(r ladder.Run) {
 		a.screen.Say("%s %s: %s", internaltext.Count(r.Hosts, "host"), r.Outcome, r.Why)
 	})
@@ -132,6 +134,11 @@ func ladderGate(x *scenario.Result) error {
 func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Plan, error) {
 	j := *c.job
 	j.Load.Hosts = hosts
+	run, err := newRun()
+	if err != nil {
+		return nil, err
+	}
+	j.Run = run
 	if c.create && len(j.HostNames) == 0 {
 		j.Prefix = fmt.Sprintf("%sr%d-", j.Prefix, c.runs)
 	}
@@ -145,8 +152,8 @@ func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.o.allowCommands {
-		p.Exec = c.exec
+	if err := c.equip(c.o, p, c.machine, c.file); err != nil {
+		return nil, err
 	}
 	x, err := c.runScenario(ctx, p, fmt.Sprintf("run %d, %s", c.runs, internaltext.Count(hosts, "host")))
 	switch {
@@ -156,6 +163,9 @@ func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
 		return nil, context.Cause(ctx)
 	}
 	c.took[hosts] = time.Duration(x.Duration * float64(time.Second))
+	if err := c.remove(ctx, p); err != nil {
+		return nil, err
+	}
 	if len(x.Failed()) > 0 || x.Whole.Errors > 0 {
 		err = engine.Pause(ctx, recovery)
 	}
@@ -164,6 +174,35 @@ func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
 
 // turns is how often each of the two numbers of hosts runs to find the limit.
 const turns = 2
+
+// remove removes the objects that a run has created, so that the next run finds the server as this
+// one did.
+func (c *climb) remove(ctx context.Context, p *scenario.Plan) error {
+	if !p.Creates {
+		return nil
+	}
+	if err := p.Journal.Close(); err != nil {
+		return err
+	}
+	j, objects, err := scenario.Open(filepath.Join(c.machine.StateDir, scenarioDir), p.Run)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it created nothing
+	}
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	undone, err := scenario.Undo(ctx, p, j, objects, func(int, int) {})
+	if err != nil {
+		return err
+	}
+	for _, o := range undone.Objects {
+		if o.State != scenario.StateGone && o.State != scenario.StateUnknown {
+			return ui.Hinted(ui.Failed, fmt.Errorf("%s %s: %s: %s; the search ends, because the next run would find another server", o.Step, o.Name, o.State, o.Text), "fettle load scenario undo "+p.Run+" tries again")
+		}
+	}
+	return nil
+}
 
 // findLimits audits the observed server in runs with the lowest number of hosts and in runs with a
 // failure, in turns. What only the second have are the limits. Just below the edge the server has
