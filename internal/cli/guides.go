@@ -71,7 +71,7 @@ var guides = map[string]cliutil.Guide{
 	"load":                 {Page: "load.md", Calls: []string{"http http://localhost:8080/ --rate 100/s"}},
 	"load http":            {Calls: []string{"http://localhost:8080/ --rate 100/s --for 30s", "http://localhost:8080/ --connections 8 --expect 'p99 < 200ms'", "http://localhost:8080/ --rate 100/s --find-knee --expect 'p99 < 200ms'"}},
 	"load mqtt":            {Page: "load-mqtt.md", Calls: []string{"mqtt://localhost:1883 --hosts 100", "mqtt://localhost:1883 --hosts 2k --connect-rate 200/s"}},
-	"load scenario":        {Page: "load-scenario.md", Calls: []string{"example --server web=http://localhost:8080", "example --hosts 100 --repeat 5 --expect 'host errors < 1%'", "example --rate 20/s --for 1m"}},
+	"load scenario":        {Page: "load-scenario.md", Calls: []string{"example --server web=http://localhost:8080", "example --hosts 100 --repeat 5 --expect 'host errors < 1%'", "example --rate 20/s --for 1m", "example --ladder 100..1000 --observe local"}},
 	"load scenario list":   {Page: "load-scenario.md", Calls: []string{"", "--output json"}},
 	"load scenario show":   {Page: "load-scenario.md", Calls: []string{"example", "example > mine.yaml"}},
 	"load scenario undo":   {Page: "load-scenario.md", Calls: []string{"", "20261130-080000-4711ab", "20261130-080000-4711ab --output json"}},

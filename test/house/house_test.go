@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 98, "kube/cmd/kubectl-fettle": 93}
+var linked = map[string]int{"cmd/fettle": 99, "kube/cmd/kubectl-fettle": 93}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

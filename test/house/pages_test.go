@@ -33,6 +33,7 @@ var notRun = map[string]string{
 	"load-details.md: $ fettle load http --replay":    "measured",
 	"load-mqtt.md: $ fettle load mqtt --hosts 5000":   "measured",
 	"load-mqtt.md: $ fettle load mqtt --hosts 1000":   "needs a smart proxy",
+	"load-ladder.md: $ fettle load scenario ask.yaml": "measured; TestLadderNamesLimit runs such a search",
 	"load-scenario.md: $ fettle load scenario exampl": "measured",
 	"load.md: $ fettle load http --rate 500/s":        "measured",
 	"numa.md: $ sudo fettle numa balance":             "moves processes; TestBalanceInGuest does",
