@@ -4,7 +4,7 @@ package scenarios
 
 import "embed"
 
-// FS contains the scenarios.
+// FS contains the scenarios, and the bodies of requests that they name.
 //
-//go:embed *.yaml
+//go:embed *.yaml *.json
 var FS embed.FS

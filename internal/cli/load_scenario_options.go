@@ -109,23 +109,29 @@ func namedServer(word string) (name, url string, err error) {
 	return name, url, err
 }
 
-// scenarioText reads a scenario: a file, or the name of a shipped one.
-func scenarioText(file string) (name string, text []byte, err error) {
+// scenarioText reads a scenario: a file, or the name of a shipped one. from reads the files that
+// it names: those of its directory, or shipped ones.
+func scenarioText(file string) (name string, text []byte, from func(name string) ([]byte, error), err error) {
 	if !strings.ContainsAny(file, "/.") {
 		if text, err := fs.ReadFile(scenarios.FS, file+".yaml"); err == nil {
-			return file + ".yaml", text, nil
+			return file + ".yaml", text, scenarios.FS.ReadFile, nil
 		}
 	}
 	text, err = readCapped(file)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(file, "/.") {
-		return "", nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: no such file, and no shipped scenario of this name%s", file, internaltext.Suggest(file, shippedNames())), "fettle load scenario list shows the shipped scenarios")
+		return "", nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: no such file, and no shipped scenario of this name%s", file, internaltext.Suggest(file, shippedNames())), "fettle load scenario list shows the shipped scenarios")
 	}
-	return file, text, err
+	return file, text, func(name string) ([]byte, error) {
+		if !filepath.IsAbs(name) && strings.ContainsRune(file, '/') {
+			name = filepath.Join(filepath.Dir(file), name)
+		}
+		return readCapped(name)
+	}, err
 }
 
 // job returns the run with the contents of all files that it needs.
 func (o *loadScenarioOptions) job(file string) (*scenario.Job, error) {
-	name, text, err := scenarioText(file)
+	name, text, from, err := scenarioText(file)
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +156,7 @@ func (o *loadScenarioOptions) job(file string) (*scenario.Job, error) {
 		j.Servers[server] = url
 	}
 	read := func(name string) ([]byte, error) {
-		at := name
-		if !filepath.IsAbs(name) && strings.ContainsRune(file, '/') {
-			at = filepath.Join(filepath.Dir(file), name)
-		}
-		text, err := readCapped(at)
+		text, err := from(name)
 		if err == nil {
 			j.Files[name] = text
 		}
@@ -308,7 +310,7 @@ func (o *loadScenarioOptions) mayChange(ctx context.Context, p *scenario.Plan) e
 		return nil
 	}
 	local, err := p.Loopback(ctx)
-	if err != nil || local {
+	if err != nil || local && len(p.Commands) == 0 { // a command may reach any machine
 		return err
 	}
 	var missing []string

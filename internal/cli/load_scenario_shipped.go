@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -78,7 +77,7 @@ func shipped() (*ScenarioList, error) {
 			return nil, err
 		}
 		// A secret of the environment is not needed to describe a scenario.
-		s, err := scenario.Parse(name+".yaml", text, os.ReadFile, func(string) (string, bool) { return "", true })
+		s, err := scenario.Parse(name+".yaml", text, scenarios.FS.ReadFile, func(string) (string, bool) { return "", true })
 		if err != nil {
 			return nil, err
 		}
