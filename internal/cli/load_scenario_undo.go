@@ -17,6 +17,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/scenarios"
 )
 
 // scenarioDir is the directory of created objects in the state directory.
@@ -41,7 +42,7 @@ run whose objects are not removed. Certificates are those of the run, unless giv
 
 // head returns the first line of the journal of a run.
 func (o *loadScenarioOptions) head(p *scenario.Plan, file string) scenario.Head {
-	name, text, _ := scenarioText(file) // read before
+	name, text, _, _ := scenarioText(file) // read before
 	h := scenario.Head{Began: time.Now(), File: name, Text: text, Options: p.Options, Allow: o.allow, Identity: o.files, PassFile: absolute(o.passFile), PassEnv: o.passEnv}
 	h.HostCerts = absolute(h.HostCerts)
 	if strings.ContainsRune(file, '/') {
@@ -121,11 +122,14 @@ func (o *loadScenarioOptions) undoPlan(ctx context.Context, x *scenario.Objects)
 	}
 	j.HostNames = x.HostNames
 	read := func(name string) ([]byte, error) {
-		at := name
-		if !filepath.IsAbs(name) {
-			at = filepath.Join(x.Dir, name)
+		text, err := scenarios.FS.ReadFile(name) // undo sends no body: whose file it is does not matter
+		if err != nil {
+			at := name
+			if !filepath.IsAbs(name) {
+				at = filepath.Join(x.Dir, name)
+			}
+			text, err = readCapped(at)
 		}
-		text, err := readCapped(at)
 		if err == nil {
 			j.Files[name] = text
 		}
