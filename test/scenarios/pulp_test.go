@@ -1,13 +1,11 @@
 package scenarios
 
 import (
-	"encoding/json"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/product"
@@ -83,69 +81,4 @@ ProxyPass /pulp/api/v3 unix:/run/pulp/api.sock|http://localhost/pulp/api/v3
 		status, text := call(t, "GET", pulpURL+"/pulp/api/v3/status/", "")
 		return status == http.StatusOK && strings.Count(text, `"last_heartbeat"`) >= workers+4
 	})
-}
-
-// content starts httpd with the repository on contentURL.
-func content(t *testing.T) {
-	t.Helper()
-	httpd(t, "8081", "DocumentRoot "+repository+"\n<Directory "+repository+">\nRequire all granted\n</Directory>\n")
-}
-
-// create sends a body to Pulp, waits for its task if there is one, and returns the path of
-// what it created.
-func create(t *testing.T, path, body string) string {
-	t.Helper()
-	status, text := call(t, "POST", pulpURL+path, body)
-	var a struct {
-		Href    string `json:"pulp_href"`
-		Task    string
-		State   string
-		Created []string `json:"created_resources"`
-	}
-	if err := json.Unmarshal([]byte(text), &a); err != nil || status/100 != 2 {
-		t.Fatalf("%s %s: %d %s", path, body, status, text)
-	}
-	if a.Task == "" {
-		return a.Href
-	}
-	if !root.Eventually(10*time.Minute, func() bool {
-		_, text = call(t, "GET", pulpURL+a.Task, "")
-		err := json.Unmarshal([]byte(text), &a)
-		return err != nil || a.State == "completed" || a.State == "failed"
-	}) || a.State != "completed" {
-		t.Fatalf("%s %s: %s", path, body, text)
-	}
-	return append(a.Created, "")[0]
-}
-
-// publish has Pulp synchronize and publish the repository, and returns its address.
-func publish(t *testing.T) string {
-	t.Helper()
-	const api = "/pulp/api/v3"
-	remote := create(t, api+"/remotes/rpm/rpm/", `{"name": "test", "url": "`+contentURL+`", "policy": "immediate"}`)
-	repository := create(t, api+"/repositories/rpm/rpm/", `{"name": "test", "remote": "`+remote+`"}`)
-	create(t, repository+"sync/", `{}`)
-	publication := create(t, api+"/publications/rpm/rpm/", `{"repository": "`+repository+`", "compression_type": "gz"}`)
-	create(t, api+"/distributions/rpm/rpm/", `{"name": "test", "base_path": "test", "publication": "`+publication+`"}`)
-	return pulpURL + "/pulp/content/test"
-}
-
-// TestPulp tests that Pulp serves what it synchronized.
-func TestPulp(t *testing.T) {
-	root.Nightly(t, "installs Pulp")
-	t.Parallel()
-	if !inside(t, withPulp(t)) {
-		return
-	}
-	content(t)
-	pulp(t, 2)
-	at := publish(t)
-	name := "scenario-01999-1-1.noarch.rpm"
-	status, got := call(t, "GET", at+"/Packages/s/"+name, "")
-	if status != http.StatusOK || got != product.Read(t, filepath.Join(repository, name)) {
-		t.Errorf("%d, %d bytes", status, len(got))
-	}
-	if out := product.Command(t, "rpm", "-K", "--nosignature", filepath.Join(repository, name)); !strings.Contains(out, "digests OK") {
-		t.Error(out)
-	}
 }

@@ -95,3 +95,18 @@ func TestRegistration(t *testing.T) {
 		})
 	}
 }
+
+// TestCapsuleSteps tests that both registrations send the same requests.
+func TestCapsuleSteps(t *testing.T) {
+	requests := func(name string) string {
+		text := product.Read(t, "../../scenarios/"+name+".yaml")
+		_, text, _ = strings.Cut(text, "\nload:\n")
+		text = strings.NewReplacer("${capsule}", "${foreman}", "${proxy}", "${foreman}").Replace(text)
+		text, _, _ = strings.Cut(text, "\nthresholds:\n")
+		return text
+	}
+	direct, capsule := requests("registration"), requests("registration-capsule")
+	if direct != capsule || !strings.Contains(direct, "${foreman}/rhsm/consumers") {
+		t.Error("registration and registration-capsule have different steps")
+	}
+}
