@@ -95,7 +95,7 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 func (a *app) equip(o *loadScenarioOptions, plan *scenario.Plan, m *tune.Machine, file string) (err error) {
 	if o.allowCommands {
 		plan.Exec = m.Host.Exec
-		plan.CommandEnv = []string{"LC_ALL=C.UTF-8"} // Ansible refuses another encoding
+		plan.CommandEnv = []string{"LC_ALL=C.UTF-8"}             // Ansible refuses another encoding
 		for _, name := range []string{"HOME", "SSH_AUTH_SOCK"} { // for ssh
 			if value, ok := os.LookupEnv(name); ok {
 				plan.CommandEnv = append(plan.CommandEnv, name+"="+value)

@@ -323,7 +323,7 @@ func (o *loadScenarioOptions) mayChange(ctx context.Context, p *scenario.Plan) e
 	}
 	if len(missing) == 0 {
 		for _, name := range p.HostNames {
-			if !strings.HasPrefix(name, o.prefix) {
+			if p.Creates && !strings.HasPrefix(name, o.prefix) { // else the names are those of hosts that exist
 				return ui.Instead(ui.Refused, fmt.Errorf("--host-certs: %s.pem: the name does not begin with --prefix %q", name, o.prefix), "", "--prefix="+common(p.HostNames))
 			}
 		}

@@ -17,6 +17,9 @@ func TestForeman(t *testing.T) {
 	if !inside(t, nil) {
 		return
 	}
+	if out := product.Command(t, "ruby", "-wc", apps+"/foreman.ru"); out != "Syntax OK" {
+		t.Error(out)
+	}
 	database(t)
 	foreman(t, puma{1, 0, 5})
 	capsule(t)

@@ -32,6 +32,7 @@ const rounds = 3
 type record struct {
 	Day    string  `json:"day"`
 	Cores  int     `json:"cores"`
+	Load   string  `json:"load"` // average of 15 minutes before
 	Tables []table `json:"tables"`
 }
 
@@ -70,8 +71,8 @@ func (r *record) page() string {
 
 The scenarios of [fettle load scenario](../load-scenario-shipped.md), on %d cores that also ran fettle (%s). **Tables titled "stand-in" were measured on a program of our own in the place of Foreman (test/scenarios/foreman.ru), on real Puma and PostgreSQL. They show that the experiments of the Satellite 6.12 Tuning Guide can be repeated with the scenarios; they say nothing about a Satellite**, whose Foreman and Candlepin do far more work for each host. No rule, size or evidence of fettle uses a figure of this page.
 
-A cell has the median of %d rounds, and the lowest and the highest in parentheses; configurations took turns in each round. Memory is that of all Puma processes after the run (PSS). [The record](%s) has every round.
-`, r.Cores, r.Day, rounds, recordFile)
+A cell has the median of %d rounds, and the lowest and the highest in parentheses; configurations took turns in each round. Before, the load average of 15 minutes was %s: the more it is above 0, the less the figures are worth. Memory is that of all Puma processes after the run (PSS). [The record](%s) has every round.
+`, r.Cores, r.Day, rounds, r.Load, recordFile)
 	for _, t := range r.Tables {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| %s |\n|%s\n", t.Title, t.Note, strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
 		for _, row := range t.Rows {
@@ -124,7 +125,7 @@ func TestMeasure(t *testing.T) {
 		return
 	}
 	database(t)
-	r := record{Day: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU()}
+	r := record{Day: time.Now().UTC().Format(time.DateOnly), Cores: runtime.NumCPU(), Load: strings.Fields(product.Read(t, "/proc/loadavg"))[2]}
 	for _, x := range []struct {
 		title string
 		all   []puma
@@ -139,13 +140,13 @@ func TestMeasure(t *testing.T) {
 			p := x.all[i]
 			one.Rows = append(one.Rows, row{[]string{fmt.Sprint(p.workers), fmt.Sprintf("%d to %d", p.least, p.most)}, []cell{f.rate, f.p95, f.memory, f.failed}})
 		}
-		r.Tables = append(r.Tables, one)
+		r.add(t, one)
 	}
 	one := table{Title: "Stand-in: registration through a Capsule (5.9.1)", Note: "Puma with 2 workers of 16 threads; 100 hosts register at a time, each once.", Columns: []string{"way", "hosts/s", "p95 of a host, s", "failed hosts"}}
 	for i, f := range measureCapsule(t) {
 		one.Rows = append(one.Rows, row{[]string{[]string{"directly", "through httpd"}[i]}, []cell{f.rate, f.p95, f.failed}})
 	}
-	r.Tables = append(r.Tables, one)
+	r.add(t, one)
 	one = table{Title: "httpd: download of 2,000 packages (5.9.1)", Note: "Real httpd without TLS (event, MaxRequestWorkers 400) with the files themselves, without Pulp; one round. Each host downloads one package after the other.", Columns: []string{"hosts at a time", "duration of a host, mean, s", "duration of a package, mean, ms", "packages/s", "failed hosts"}}
 	content(t)
 	for _, hosts := range []int{100, 300, 1000} {
@@ -153,15 +154,22 @@ func TestMeasure(t *testing.T) {
 		last := x.Steps[len(x.Steps)-1]
 		one.Rows = append(one.Rows, row{[]string{fmt.Sprint(hosts)}, []cell{{x.Whole.Latency.MeanS}, {1000 * last.Latency.MeanS}, {last.Rate}, {float64(x.Whole.Errors)}}})
 	}
-	r.Tables = append(r.Tables, one)
+	r.add(t, one)
 	t.Log(r.page())
-	if _, err := os.Stat(out); err == nil {
-		text, err := json.MarshalIndent(r, "", " ")
-		if err != nil {
-			t.Fatal(err)
-		}
-		machine.Write(t, "/", map[string]string{filepath.Join(out, recordFile): string(text) + "\n", filepath.Join(out, pageFile): r.page()})
+}
+
+// add adds a table, and writes the record and its page if they are wanted.
+func (r *record) add(t *testing.T, one table) {
+	t.Helper()
+	r.Tables = append(r.Tables, one)
+	if _, err := os.Stat(out); err != nil {
+		return
 	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine.Write(t, "/", map[string]string{filepath.Join(out, recordFile): string(text) + "\n", filepath.Join(out, pageFile): r.page()})
 }
 
 // measureRegistrations measures each configuration in each round.
