@@ -3,6 +3,7 @@ package scenarios
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -54,7 +55,11 @@ type cell []float64
 // text returns the median, and lowest and highest round if there are several.
 func (c cell) text() string {
 	number := func(x float64) string {
-		return fmt.Sprintf("%.*f", max(0, min(2, 2-len(fmt.Sprint(int(x)))+1)), x)
+		digits := 3 - len(fmt.Sprint(int(x)))
+		if x == math.Trunc(x) {
+			digits = 0
+		}
+		return fmt.Sprintf("%.*f", max(0, digits), x)
 	}
 	s := slices.Sorted(slices.Values(c))
 	text := number(s[len(s)/2])

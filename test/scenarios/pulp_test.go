@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/testkit/machine"
 	"fettle.dev/fettle/internal/testkit/product"
@@ -77,8 +78,10 @@ func pulp(t *testing.T, workers int) {
 ProxyPass /pulp/content unix:/run/pulp/content.sock|http://localhost/pulp/content
 ProxyPass /pulp/api/v3 unix:/run/pulp/api.sock|http://localhost/pulp/api/v3
 `)
-	product.Eventually(t, "Pulp has its workers", func() bool {
+	if !root.Eventually(10*time.Minute, func() bool {
 		status, text := call(t, "GET", pulpURL+"/pulp/api/v3/status/", "")
 		return status == http.StatusOK && strings.Count(text, `"last_heartbeat"`) >= workers+4
-	})
+	}) {
+		t.Fatal("Pulp does not start")
+	}
 }
