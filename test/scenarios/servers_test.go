@@ -157,7 +157,8 @@ func httpd(t *testing.T, port, conf string) {
 	dir := t.TempDir()
 	product.Command(t, "sh", "-c", "chmod -R a+rX /tmp")
 	text := "ServerRoot /usr/lib/apache2\nServerName localhost\nListen 127.0.0.1:" + port + "\nPidFile " + dir + "/pid\nErrorLog " + dir + "/error.log\n" +
-		"User www-data\nGroup www-data\nMaxRequestWorkers 400\nThreadsPerChild 25\nServerLimit 16\n"
+		"User www-data\nGroup www-data\nMaxRequestWorkers 400\nThreadsPerChild 25\n" +
+		"ServerLimit 16\nStartServers 16\n" // with few idle threads, httpd ends kept-alive connections early
 	for _, m := range []string{"mpm_event", "authz_core", "headers", "mime", "proxy", "proxy_http"} {
 		text += "LoadModule " + m + "_module modules/mod_" + m + ".so\n"
 	}

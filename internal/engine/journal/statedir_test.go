@@ -133,7 +133,7 @@ func TestForeignDirectoryIsLeftAlone(t *testing.T) {
 }
 
 // TestOwnDirectory tests that fettle's directories are accepted: an empty one, one whose journal
-// was removed, and one that other users could read, which is closed again.
+// was removed or is not written yet, and one that other users could read, which is closed again.
 func TestOwnDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	open := func() {
@@ -155,7 +155,7 @@ func TestOwnDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	open()
-	if err := errors.Join(os.Rename(filepath.Join(dir, "journal"), filepath.Join(dir, "journal.looked-at")), os.Mkdir(filepath.Join(dir, "accepted"), 0o700)); err != nil {
+	if err := errors.Join(os.Rename(filepath.Join(dir, "journal"), filepath.Join(dir, "journal.looked-at")), os.Mkdir(filepath.Join(dir, "accepted"), 0o700), os.Mkdir(filepath.Join(dir, "scenarios"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	open()
