@@ -24,20 +24,23 @@ func hostRecords(t *testing.T, hosts int) {
 	}
 }
 
-// TestPull runs a job on hosts that mosquitto notifies.
+// TestPull runs a job on hosts that mosquitto notifies: 50, and 1,000 at night.
 func TestPull(t *testing.T) {
 	t.Parallel()
 	if !inside(t, nil) {
 		return
 	}
-	const hosts = 50
+	hosts := 50
+	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
+		hosts = 1000
+	}
 	database(t)
 	broker(t)
 	foreman(t, puma{2, 5, 5})
 	hostRecords(t, hosts)
 	x := run(t, "remote-execution-pull", "--server", "foreman="+foremanURL, "--server", "capsule="+foremanURL, "--server", "broker="+brokerURL,
 		"--organization", "Default", "--prefix", "t-", "--hosts", fmt.Sprint(hosts))
-	if x.StandIn != "foreman" || x.Whole.Runs != hosts {
+	if x.StandIn != "foreman" || x.Whole.Runs != int64(hosts) {
 		t.Errorf("%q, %+v", x.StandIn, x.Whole)
 	}
 	if got := product.SQL(t, "foreman", "SELECT count(*) || ' ' || sum(fetched) || ' ' || count(*) FILTER (WHERE exit_code = 0 AND output <> '') FROM jobs"); got != fmt.Sprintf("%[1]d %[1]d %[1]d", hosts) {
