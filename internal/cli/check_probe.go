@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/guide/platform"
 	"fettle.dev/fettle/internal/host"
@@ -72,7 +73,7 @@ func (o *probeOptions) rules(c *cobra.Command) {
 		case o.files.PuppetSSLDir == "" && o.files.CertName == "" && o.files.Cert == "" && o.files.Key == "":
 			return ui.Hinted(ui.Usage, errors.New("--probe: agent certificate missing; give --puppet-ssldir DIR --certname NAME, or --cert and --key"), probeExample)
 		}
-		return orUsage(o.files.Check())
+		return cliutil.OrUsage(o.files.Check())
 	})
 	cliutil.Requires(c, "--url", "backend", "environment", "file", "user-agent", "allow", "puppet-ssldir", "certname", "cert", "key", "cacert")
 	cliutil.Requires(c, "--probe", "url")
@@ -127,10 +128,10 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 	}
 	allowed, err := engine.ParseAllowed(ctx, o.allow, resolver)
 	if err != nil {
-		return nil, ofOption("--allow", err)
+		return nil, cliutil.OfOption("--allow", err)
 	}
 	if p.Front, err = site(ctx, o.url, allowed, resolver); err != nil {
-		return nil, ofOption("--url", err)
+		return nil, cliutil.OfOption("--url", err)
 	}
 	if p.Front.URL.Scheme != "https" {
 		return nil, fmt.Errorf("--url %s: Puppet agents use https; want https://HOST:PORT", o.url)
@@ -138,7 +139,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 	for _, word := range o.backEnds {
 		s, err := site(ctx, word, allowed, resolver)
 		if err != nil {
-			return nil, ofOption("--backend", err)
+			return nil, cliutil.OfOption("--backend", err)
 		}
 		if slices.ContainsFunc(s.Sockets, func(a netip.AddrPort) bool { return a.Addr().IsLoopback() }) {
 			return nil, fmt.Errorf("--backend %s: only this machine can reach this address; use an address that other machines can reach", word)
@@ -150,7 +151,7 @@ func (o probeOptions) plan(ctx context.Context, h *host.Host, resolver engine.Re
 			return nil, err
 		}
 	}
-	if p.TLS, err = engine.Load(o.files, readCapped, func() (string, error) { return "", nil }); err != nil {
+	if p.TLS, err = engine.Load(o.files, loadcli.ReadFile, func() (string, error) { return "", nil }); err != nil {
 		return nil, err
 	}
 	p.Node, err = nodeOf(p.TLS)

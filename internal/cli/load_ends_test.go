@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/fleet"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
@@ -112,11 +113,10 @@ func TestWorkerIsLost(t *testing.T) {
 // it is on the one that was there.
 func TestLoadGivesTheTerminalBack(t *testing.T) {
 	var text strings.Builder
-	a := &app{screen: &ui.Screen{Out: &text, Err: &text, Format: ui.Table, Width: 80}}
-	v := a.loadView("100/s")
-	v.second(time.Second, 3*time.Second, fleet.Now{At: time.Second})
-	v.quiet("b", time.Now())
-	v.end()
+	v := loadcli.NewView(&ui.Screen{Out: &text, Err: &text, Format: ui.Table, Width: 80}, "100/s")
+	v.Second(time.Second, 3*time.Second, fleet.Now{At: time.Second})
+	v.Quiet("b", time.Now())
+	v.End()
 	const its, back = "\x1b[?1049h", "\x1b[?1049l"
 	if got := text.String(); strings.Count(got, its) != 1 || strings.Count(got, back) != 1 || !strings.Contains(got[strings.Index(got, back):], "no report from client b since ") {
 		t.Errorf("%q", got)

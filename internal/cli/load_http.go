@@ -6,15 +6,30 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
+
+// loadHTTPOptions are the options of load http.
+type loadHTTPOptions struct {
+	loadcli.Options
+	observe, clients, clientCommands []string
+	replay                           replayOptions
+	manifest                         bool
+	image                            string
+	recorded                         string // command line for the record
+	// say is called with a message for each ignored file in a log's directory.
+	say func(string)
+	// command is the command line, which errors about a log quote.
+	command string
+}
 
 func loadHTTPCommand(a *app) *cobra.Command {
 	var o loadHTTPOptions
@@ -32,7 +47,7 @@ slow for the rate. Servers other than this machine must be allowed (--allow).
   --clients    generate the load on other machines
   --replay     repeat the requests of a log with the times between them`,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.recorded = recordedCommand(c, args)
+			o.recorded = loadcli.RecordedCommand(c, args)
 			if o.manifest {
 				return a.manifest(o, c.Flags(), args)
 			}
@@ -40,27 +55,9 @@ slow for the rate. Servers other than this machine must be allowed (--allow).
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.rate, "rate", "", "request rate, such as 500/s or 30/min, or a ramp such as 100/s..1000/s")
-	f.StringVar(&o.steps, "steps", "", "request rates, one after the other, each for the time in --for, such as 100/s,200/s,400/s")
-	f.IntVarP(&o.connections, "connections", "c", 0, "without --rate: number of connections; each sends one request after the other")
-	f.Int64Var(&o.requests, "requests", 0, "with --connections: number of requests per connection; --for is then a time limit (default 1h)")
-	f.DurationVar(&o.length, "for", 30*time.Second, "duration of the load, such as 30s or 5m; with --steps: duration of each step; with --replay: maximum duration")
-	cliutil.AlsoCalled(f, "for", "duration", "time")
-	f.DurationVar(&o.warmUp, "warm-up", 0, "warm up at the first rate for this time, not counted, such as 10s")
-	f.IntVar(&o.maxConnections, "max-connections", 1000, "maximum number of connections with --rate")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of a response, such as 10s")
-	f.StringVarP(&o.method, "method", "X", "", "HTTP method (default GET, or POST with --body)")
-	f.StringArrayVarP(&o.headers, "header", "H", nil, "a header 'NAME: VALUE', or @FILE with one per line; repeatable")
-	f.StringVar(&o.body, "body", "", "body of each request, or @FILE")
-	f.StringVar(&o.urls, "urls", "", "file with lines WEIGHT METHOD URL, instead of URLs")
-	f.BoolVar(&o.close, "close", false, "open a new connection for each request")
-	f.BoolVar(&o.http2, "http2", false, "use HTTP/2")
-	f.IntVar(&o.streams, "streams", 1, "with --http2: concurrent requests on each connection")
-	f.IntSliceVar(&o.wanted, "ok-status", nil, "status codes of 400 and above that do not count as errors, such as 404,410")
-	f.StringArrayVar(&o.allow, "allow", nil, "HOST:PORT or network that may be loaded; repeatable; loopback is always allowed")
-	f.StringVar(&o.connectTo, "connect-to", "", "connect to this HOST:PORT instead of the host and port in the URLs")
-	f.StringArrayVar(&o.expect, "expect", nil, "exit with 3 unless this is met: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable")
-	f.BoolVar(&o.findKnee, "find-knee", false, "search for the highest rate that meets --expect, starting at --rate; --for is then the time of each stage (default 10s)")
+	o.Flags(f)
+	f.Lookup("for").Usage += "; with --replay: maximum duration"
+	f.Lookup("expect").Usage = "exit with 3 unless this is met: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable"
 	f.StringSliceVar(&o.observe, "observe", nil, "record CPU, run queue, memory and network of a server: local or ssh:HOST; repeatable")
 	f.StringSliceVar(&o.clients, "clients", nil, "machines that generate the load, each with fettle installed: ssh:A,ssh:B")
 	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker on another machine; repeatable")
@@ -70,22 +67,16 @@ slow for the rate. Servers other than this machine must be allowed (--allow).
 	f.StringVar(&o.replay.format, "replay-format", "", "with --replay: format of the log, as for fettle logs --format")
 	f.BoolVar(&o.manifest, "manifest", false, "print a Kubernetes Job that generates the load, and load nothing")
 	f.StringVar(&o.image, "image", "", "with --manifest: container image with fettle")
-	o.identityFlags(f)
-	f.StringVar(&o.resume, "tls-resume", "on", "resume TLS sessions on new connections: on or off")
-	o.limits(f)
-	o.given = f.Changed
+	for _, name := range []string{"observe", "clients"} {
+		cliutil.Reads(f, name, "ssh:web1.example", sshHosts(name == "observe"))
+	}
+	cliutil.Between(f, "speed", 0.001, 1000.0, 1)
 	o.rules(c)
 	return c
 }
 
 func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) error {
-	switch {
-	case o.given("for"):
-	case o.findKnee:
-		o.length = kneeStage
-	case o.given("requests"):
-		o.length = requestsRun
-	}
+	o.Defaults()
 	o.say, o.command = a.screen.SayOnce, a.command
 	plan, job, err := o.plan(ctx, urls, net.DefaultResolver)
 	var not *engine.NotAllowedError
@@ -114,21 +105,21 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 	defer rig.Close()
 	k := a.keeper(m, load.Kind)
 	k.Command = o.recorded
-	title := o.says(plan)
+	title := o.Title(plan)
 	a.screen.Say("%s", title)
-	view := a.loadView(title)
+	view := loadcli.NewView(a.screen, title)
 	if rig.Fleet != nil {
-		rig.Fleet.Quiet = view.quiet
+		rig.Fleet.Quiet = view.Quiet
 	}
 	result, err := measure(ctx, o, rig, plan, view)
-	view.end()
+	view.End()
 	if err != nil {
 		return cutShort(ctx, err, "the connections are closed", nil)
 	}
 	if len(result.Slices) == 0 {
 		return cutShort(ctx, result.Early(), "the connections are closed", nil)
 	}
-	early, gate := error(nil), gates(result)
+	early, gate := error(nil), loadcli.Gated(result)
 	if result.Cut != nil {
 		early = errors.Join(ctx.Err(), result.Early())
 	}
@@ -136,32 +127,62 @@ func (a *app) loadHTTP(ctx context.Context, o loadHTTPOptions, urls []string) er
 }
 
 // measure generates the load, or with --find-knee searches for the highest rate.
-func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.Plan, view *loadView) (*load.Result, error) {
+func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.Plan, view *loadcli.View) (*load.Result, error) {
 	seed := rand.Uint64N(1 << 53)
-	if o.findKnee {
-		return rig.FindKnee(ctx, o.kneeRange(plan), seed, view.second, view.stage)
+	if o.FindKnee {
+		return rig.FindKnee(ctx, o.Range(plan), seed, view.Second, view.Stage)
 	}
-	return rig.Run(ctx, seed, view.second)
+	return rig.Run(ctx, seed, view.Second)
 }
 
-// gates returns an error with an exit code if a load missed a threshold or was incomplete.
-func gates(r *load.Result) error {
-	if r.Knee != nil {
-		return kneeCode(r)
+// rules adds checks for flags that exclude or require each other.
+func (o *loadHTTPOptions) rules(c *cobra.Command) {
+	o.Rules(c, "replay")
+	cliutil.Requires(c, "--replay", "speed", "replay-method", "replay-format")
+	cliutil.Requires(c, "--manifest", "image")
+	cliutil.Excludes(c, "requests", "use --for instead of --requests", "warm-up", "clients", "client-command")
+	cliutil.Excludes(c, "replay", "the log sets the requests and their times", "urls", "method", "body", "warm-up", "find-knee")
+	cliutil.Excludes(c, "replay", "a replay has one generator", "clients", "client-command")
+	cliutil.Check(c, func([]string) error { return o.checkPlaces() })
+}
+
+// plan returns the plan of the load, and a job from which other machines can generate it.
+// Errors are usage errors, except for a target that is not allowed.
+func (o loadHTTPOptions) plan(ctx context.Context, urls []string, resolver engine.Resolver) (*load.Plan, *load.Job, error) {
+	if len(o.observe) == 0 {
+		o.Unobserved = func(threshold string) error {
+			return ui.Retry(ui.Usage, fmt.Errorf("--expect: %q: no machine is observed; add --observe local or --observe ssh:HOST", threshold), "", "--observe=local")
+		}
 	}
-	failed := r.Failed()
-	switch {
-	case r.Word == load.Silent:
-		return ui.Exit(ui.Failed, errors.New(r.Text))
-	case len(failed) == 0:
-		return nil
-	case r.Word == load.Limited:
-		return ui.Exit(ui.Failed, errors.New("thresholds not judged: the load generator was the limit"))
+	r, err := o.Read(urls)
+	if err != nil {
+		return nil, nil, err
 	}
-	g := failed[0]
-	where := ""
-	if g.Stage != "" {
-		where = " at " + g.Stage
+	if len(o.replay.logs) > 0 {
+		if r.Replay, r.Job.Asked, err = o.replay.read(ctx, urls, o); err != nil {
+			return nil, nil, err
+		}
 	}
-	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s%s not met: %s", g.Gate, where, g.Text))
+	p, err := o.Plan(ctx, r, resolver)
+	return p, r.Job, err
+}
+
+// enoughFiles returns an error if this process may not open files for all connections.
+func enoughFiles(p *load.Plan) error {
+	each := len(p.Set.Origins)
+	return mayOpen(p.Connections*each, text.Sprintf("%s to %d servers", text.Count(p.Connections, "connection"), each))
+}
+
+// mayOpen returns an error if this process may not open that many connections in addition to
+// its own files. what describes the connections.
+func mayOpen(connections int, what string) error {
+	limit, err := engine.OpenFiles()
+	if err != nil {
+		return err
+	}
+	if need := uint64(connections) + engine.OwnFiles; need > limit {
+		return &ui.Error{Code: ui.Refused, Err: text.Errorf("%s need %s, but the limit of this process is %d", what, text.Count(need, "open file"), limit),
+			Hint: "or use fewer connections", Remedy: &ui.Remedy{Before: fmt.Sprintf("sudo prlimit --pid $$ --nofile=%d", need)}}
+	}
+	return nil
 }

@@ -195,7 +195,7 @@ func (o loadHTTPOptions) checkManifest(urls []string) error {
 		return errors.New("--manifest needs --image: a container image with fettle in it")
 	}
 	for _, flag := range []string{"clients", "client-command", "puppet-ssldir", "pass-env"} {
-		if o.given(flag) {
+		if o.Given(flag) {
 			return fmt.Errorf("--%s cannot be used with --manifest: a pod cannot do that", flag)
 		}
 	}
@@ -204,14 +204,14 @@ func (o loadHTTPOptions) checkManifest(urls []string) error {
 			return fmt.Errorf("--observe %s cannot be used with --manifest: a pod has no ssh", word)
 		}
 	}
-	if _, err := o.stages(); err != nil {
+	if _, err := o.Schedule(); err != nil {
 		return err
 	}
-	if _, err := o.gates(); err != nil {
+	if _, err := o.Gates(); err != nil {
 		return err
 	}
 	switch {
-	case len(o.allow) > 0 || o.urls != "":
+	case len(o.Allow) > 0 || o.URLs != "":
 		return nil
 	case len(urls) == 0:
 		return errors.New("want a URL")

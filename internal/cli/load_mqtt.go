@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -29,7 +30,7 @@ run one round of jobs for each group of proxy settings. Servers other than this 
 must be allowed (--allow).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			o.recorded = recordedCommand(c, args)
+			o.recorded = loadcli.RecordedCommand(c, args)
 			return a.loadMQTT(c.Context(), o, args[0])
 		},
 	}
@@ -53,10 +54,10 @@ must be allowed (--allow).`,
 	reads("expect", "p99 < 1s", func(word string) error { _, err := engine.ParseThreshold(word); return err })
 	cliutil.Between(f, "hosts", 1, maxHosts, 100)
 	cliutil.Between(f, "timeout", time.Millisecond, 10*time.Minute, 10*time.Second)
-	cliutil.Between(f, "wait", time.Second, maxRun, 30*time.Second)
+	cliutil.Between(f, "wait", time.Second, loadcli.MaxRun, 30*time.Second)
 	cliutil.Between(f, "output-every", 100*time.Millisecond, time.Hour, 5*time.Second)
 	cliutil.Between(f, "job-time", 100*time.Millisecond, 24*time.Hour, 15*time.Second)
-	o.identityFlags(f)
+	o.Identity.Flags(f)
 	o.given = f.Changed
 	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host (default all hosts use --cert)")
 	o.rules(c)

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -28,7 +29,7 @@ type loadMQTTOptions struct {
 	timeout, wait, every, jobTime time.Duration
 	pull, hostCerts               string
 	settings, allow, expect       []string
-	identityOptions
+	loadcli.Identity
 	given    func(flag string) bool
 	recorded string // command line for the record
 }
@@ -53,7 +54,7 @@ func (o *loadMQTTOptions) rules(c *cobra.Command) {
 		return nil
 	})
 	cliutil.Requires(c, "--pull", "output-every", "job-time", "setting")
-	o.identityRules(c)
+	o.Identity.Rules(c)
 }
 
 // plan returns the plan of the load. Its errors are usage errors, except for a target that is
@@ -62,15 +63,15 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 	p := &mqtt.Plan{Timeout: o.timeout, Wait: o.wait}
 	var err error
 	if p.ConnectRate, err = engine.ParseSchedule(o.connectRate); err != nil {
-		return nil, ofOption("--connect-rate", err)
+		return nil, cliutil.OfOption("--connect-rate", err)
 	}
 	if p.JobRate, err = engine.ParseSchedule(o.jobRate); err != nil {
-		return nil, ofOption("--job-rate", err)
+		return nil, cliutil.OfOption("--job-rate", err)
 	}
 	for _, text := range o.expect {
 		g, err := engine.ParseThreshold(text)
 		if err != nil {
-			return nil, ofOption("--expect", err)
+			return nil, cliutil.OfOption("--expect", err)
 		}
 		if g.Observed() {
 			return nil, ui.Instead(ui.Usage, fmt.Errorf("--expect: %q: want p50 to p99.9, mean, max, errors or rate, of notifications or jobs", text), "", "--expect=p99 < 1s")
@@ -80,7 +81,7 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 	for _, text := range o.settings {
 		s, err := mqtt.Parse(text)
 		if err != nil {
-			return nil, ofOption("--setting", err)
+			return nil, cliutil.OfOption("--setting", err)
 		}
 		p.Settings = append(p.Settings, s)
 	}
@@ -91,15 +92,15 @@ func (o *loadMQTTOptions) plan(ctx context.Context, broker string, resolver engi
 		return nil, err
 	}
 	secured := p.Broker.Scheme == "mqtts" || strings.HasPrefix(o.pull, "https:")
-	if !secured && (o.files != engine.Files{} || o.hostCerts != "") {
-		return nil, ui.Without(errors.New("certificates need a URL with mqtts:// or https://"), append(identityOptionNames, "--host-certs")...)
+	if !secured && (o.Files != engine.Files{} || o.hostCerts != "") {
+		return nil, ui.Without(errors.New("certificates need a URL with mqtts:// or https://"), append(loadcli.IdentityFlags, "--host-certs")...)
 	}
 	if err := o.identities(p, secured); err != nil {
 		return nil, err
 	}
 	allowed, err := engine.ParseAllowed(ctx, o.allow, resolver)
 	if err != nil {
-		return nil, ofOption("--allow", err)
+		return nil, cliutil.OfOption("--allow", err)
 	}
 	if p.Sockets, err = allowed.Find(ctx, p.Broker.Host, resolver); err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	var shared *tls.Config
 	if secured {
 		var err error
-		if shared, err = o.identity(); err != nil {
+		if shared, err = o.Config(); err != nil {
 			return err
 		}
 		if p.Broker.Scheme == "mqtts" {
@@ -156,10 +157,10 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	}
 	files, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(o.hostCerts), "*.pem"))
 	if err != nil {
-		return ofOption("--host-certs", err)
+		return cliutil.OfOption("--host-certs", err)
 	}
 	if _, err := os.Stat(o.hostCerts); err != nil {
-		return ofOption("--host-certs", err)
+		return cliutil.OfOption("--host-certs", err)
 	}
 	switch {
 	case o.hosts == 0:
@@ -175,9 +176,9 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 		if strings.ContainsAny(name, "+#\x00") || name == "" {
 			return fmt.Errorf("--host-certs: %s: this host name cannot be part of an MQTT topic", file)
 		}
-		own, err := engine.Load(engine.Files{Cert: file, Key: file}, readCapped, nil)
+		own, err := engine.Load(engine.Files{Cert: file, Key: file}, loadcli.ReadFile, nil)
 		if err != nil {
-			return ofOption("--host-certs", err)
+			return cliutil.OfOption("--host-certs", err)
 		}
 		own.RootCAs = shared.RootCAs
 		p.Hosts = append(p.Hosts, mqtt.Host{Name: name, TLS: own})
@@ -196,7 +197,7 @@ func (o *loadMQTTOptions) pulled(ctx context.Context, allowed *engine.Allowed, r
 		if errors.As(err, &not) {
 			return nil, err
 		}
-		return nil, ofOption("--pull", err)
+		return nil, cliutil.OfOption("--pull", err)
 	}
 	base := set.Requests[0]
 	if base.URL.RawQuery != "" {

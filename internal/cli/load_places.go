@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/fleet"
@@ -27,18 +27,7 @@ func (o loadHTTPOptions) checkPlaces() error {
 	if err := namedOnce("--clients", o.clients); err != nil {
 		return err
 	}
-	n, connections := len(o.clients)+len(o.clientCommands), o.maxConnections
-	if o.given("connections") {
-		connections = o.connections
-	}
-	if connections < n {
-		option := "--max-connections"
-		if o.given("connections") {
-			option = "--connections"
-		}
-		return ui.Instead(ui.Usage, fmt.Errorf("%s: too few for %s; each client needs at least one", text.Count(connections, "connection"), text.Count(n, "client")), "", fmt.Sprintf("%s=%d", option, n))
-	}
-	return nil
+	return o.CheckGenerators(len(o.clients)+len(o.clientCommands), "client")
 }
 
 // namedOnce rejects a machine that a flag names more than once.
@@ -85,16 +74,6 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 	return all, nil
 }
 
-// toPrepare returns the maximum time in which a worker connects to all servers. It tries the
-// addresses one after the other.
-func toPrepare(p *load.Plan) time.Duration {
-	all := fleet.ToStart
-	for _, origin := range p.Set.Origins {
-		all += time.Duration(len(origin.Sockets)) * p.Timeout
-	}
-	return all
-}
-
 // rig starts the generators and the observers.
 func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.Job) (_ *load.Rig, err error) {
 	g := &load.Rig{}
@@ -130,7 +109,7 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 	}
 	j.Connections = (j.Connections + len(places) - 1) / len(places)
 	a.screen.Status("waiting for %s", text.Count(len(places), "client"))
-	g.Fleet, err = fleet.Start(ctx, places, j, toPrepare(p))
+	g.Fleet, err = fleet.Start(ctx, places, j, fleet.ToStart+loadcli.Prepare(p))
 	a.screen.Status("")
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/load"
@@ -36,17 +37,17 @@ func (r replayOptions) read(ctx context.Context, urls []string, o loadHTTPOption
 	}
 	found, err := source.Find(host.Live(), r.logs)
 	if err != nil {
-		return nil, nil, ofOption("--replay", err)
+		return nil, nil, cliutil.OfOption("--replay", err)
 	}
 	set := source.NewSet(found)
 	logFormats, err := (&formats.Finder{Format: r.format, NoDurations: true, Command: o.command, Flag: "--replay-format", Say: o.say}).Find(set)
 	if err != nil {
-		return nil, nil, ofOption("--replay", err)
+		return nil, nil, cliutil.OfOption("--replay", err)
 	}
 	asked := load.Options{Base: base.Scheme + "://" + base.Host, Methods: slices.Concat(safe, r.methods), Speed: r.speed}
-	if o.given("for") {
-		asked.Most = o.length
+	if o.Given("for") {
+		asked.Most = o.Length
 	}
 	l, list, err := load.Read(ctx, set, logFormats, asked)
-	return l, list, ofOption("--replay", err)
+	return l, list, cliutil.OfOption("--replay", err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/prove"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -40,9 +41,9 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 	cliutil.Between(f, "blocks", prove.FewestBlocks, 100_000, 40)
 	cliutil.Between(f, "placebo", 3, 1000, 3)
 	cliutil.Between(f, "warmup-runs", 0, 20, 1)
-	cliutil.Between(f, "settle", 0, maxRun, time.Minute)
-	cliutil.Between(f, "budget", time.Second, maxRun, 30*time.Minute)
-	cliutil.Between(f, "timeout", time.Millisecond, maxRun, 10*time.Minute)
+	cliutil.Between(f, "settle", 0, loadcli.MaxRun, time.Minute)
+	cliutil.Between(f, "budget", time.Second, loadcli.MaxRun, 30*time.Minute)
+	cliutil.Between(f, "timeout", time.Millisecond, loadcli.MaxRun, 10*time.Minute)
 	cliutil.Between[uint64](f, "seed", 0, 1<<63, 1)
 	cliutil.OneOf(f, "expect", experiment.Expectations()...)
 }

@@ -326,3 +326,19 @@ func formOf(of string, err error) string {
 	}
 	return "a whole number"
 }
+
+// OfOption adds the name of an option to an error; nil stays nil.
+func OfOption(option string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", option, err)
+	}
+	return nil
+}
+
+// OrUsage makes an error without an exit code a usage error.
+func OrUsage(err error) error {
+	if err == nil || errors.As(err, new(*ui.Error)) {
+		return err
+	}
+	return ui.Exit(ui.Usage, err)
+}

@@ -1,4 +1,4 @@
-package cli
+package loadcli
 
 import (
 	"errors"
@@ -14,21 +14,21 @@ import (
 const kneeStage = 10 * time.Second
 
 // checkKnee returns an error unless the range ends with its highest rate.
-func (o loadHTTPOptions) checkKnee() error {
-	if !o.findKnee {
+func (o *Options) checkKnee() error {
+	if !o.FindKnee {
 		return nil
 	}
-	if stage, err := engine.ParseRate(o.rate, o.length); err == nil && stage.To < stage.From {
-		highest, lowest, _ := strings.Cut(o.rate, "..")
+	if stage, err := engine.ParseRate(o.Rate, o.Length); err == nil && stage.To < stage.From {
+		highest, lowest, _ := strings.Cut(o.Rate, "..")
 		return ui.Instead(ui.Usage, errors.New("--find-knee: --rate LOW..HIGH needs the lower rate first"), "", "--rate="+lowest+".."+highest)
 	}
 	return nil
 }
 
-// kneeRange returns the range of rates in which to search for the knee.
-func (o loadHTTPOptions) kneeRange(p *load.Plan) load.Range {
-	in := load.Range{Lowest: p.Stages[0].From, Highest: engine.Most, Each: o.length}
-	if strings.Contains(o.rate, "..") {
+// Range returns the range of rates in which to search for the knee.
+func (o *Options) Range(p *load.Plan) load.Range {
+	in := load.Range{Lowest: p.Stages[0].From, Highest: engine.Most, Each: o.Length}
+	if strings.Contains(o.Rate, "..") {
 		in.Highest = p.Stages[0].To
 	}
 	return in

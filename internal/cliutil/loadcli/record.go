@@ -1,4 +1,4 @@
-package cli
+package loadcli
 
 import (
 	"fmt"
@@ -14,9 +14,9 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// recordedCommand returns the command line of a load for the record. It omits passwords and
+// RecordedCommand returns the command line of a load for the record. It omits passwords and
 // the contents of headers and bodies.
-func recordedCommand(c *cobra.Command, args []string) string {
+func RecordedCommand(c *cobra.Command, args []string) string {
 	words := strings.Fields(c.CommandPath())
 	c.LocalNonPersistentFlags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
@@ -40,31 +40,31 @@ func recordedCommand(c *cobra.Command, args []string) string {
 	return string(host.Redact("", []byte(internaltext.CommandLine(append(words, args...)))))
 }
 
-// says describes the load and when it will end.
-func (o loadHTTPOptions) says(p *load.Plan) string {
+// Title describes the load and when it will end.
+func (o *Options) Title(p *load.Plan) string {
 	until := func(d time.Duration) string { return ", until " + time.Now().Add(d).Local().Format("15:04:05") }
 	what := internaltext.Count(p.Connections, "connection")
 	switch {
 	case p.Each > 0:
-		return fmt.Sprintf("%s, %s on each; at most %v", what, internaltext.Count(p.Each, "request"), o.length) + until(p.Length())
-	case o.findKnee:
-		in := o.kneeRange(p)
+		return fmt.Sprintf("%s, %s on each; at most %v", what, internaltext.Count(p.Each, "request"), o.Length) + until(p.Length())
+	case o.FindKnee:
+		in := o.Range(p)
 		stage, before := p.StageLength(in.Lowest, in.Each)
 		text := fmt.Sprintf("searching from %s upward, in about 20 stages of %v", engine.Stage{From: in.Lowest, To: in.Lowest}, stage+before)
-		if o.warmUp > 0 {
-			text += fmt.Sprintf(", after %v of warm-up", o.warmUp)
+		if o.WarmUp > 0 {
+			text += fmt.Sprintf(", after %v of warm-up", o.WarmUp)
 		}
 		return text
 	case p.Replay != nil:
 		return fmt.Sprintf("%s of %s, %s", internaltext.Count(p.Replay.Count(), "request"), p.Replay, p.Replay.Told().Left()) + until(p.Length())
-	case o.rate != "":
-		what = o.rate
-	case o.steps != "":
-		what = fmt.Sprintf("%s, each", o.steps)
+	case o.Rate != "":
+		what = o.Rate
+	case o.Steps != "":
+		what = fmt.Sprintf("%s, each", o.Steps)
 	}
-	text := fmt.Sprintf("%s for %v", what, o.length)
-	if o.warmUp > 0 {
-		text += fmt.Sprintf(" after %v of warm-up", o.warmUp)
+	text := fmt.Sprintf("%s for %v", what, o.Length)
+	if o.WarmUp > 0 {
+		text += fmt.Sprintf(" after %v of warm-up", o.WarmUp)
 	}
 	return text + until(p.Length())
 }

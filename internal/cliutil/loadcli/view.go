@@ -1,4 +1,4 @@
-package cli
+package loadcli
 
 import (
 	"bytes"
@@ -15,23 +15,24 @@ import (
 // liveSeconds is the number of latest seconds shown of a load in progress.
 const liveSeconds = 12
 
-// loadView shows the progress of a load: live on a terminal, otherwise a line every 10 s.
-type loadView struct {
-	*app
+// View shows the progress of a load: live on a terminal, otherwise a line every 10 s.
+type View struct {
 	load.Live
-	live bool
-	said time.Duration
-	mu   sync.Mutex
+	screen *ui.Screen
+	live   bool
+	said   time.Duration
+	mu     sync.Mutex
 	// later holds messages to print after the terminal is restored.
 	later []string
 }
 
-func (a *app) loadView(title string) *loadView {
-	return &loadView{app: a, Live: load.Live{Title: title}, live: a.screen.Width > 0 && a.screen.Format == ui.Table}
+// NewView returns the view of a load that begins. The caller ends it.
+func NewView(s *ui.Screen, title string) *View {
+	return &View{screen: s, Live: load.Live{Title: title}, live: s.Width > 0 && s.Format == ui.Table}
 }
 
-// second shows the figures of the last second.
-func (v *loadView) second(at, all time.Duration, now fleet.Now) {
+// Second shows the figures of the last second.
+func (v *View) Second(at, all time.Duration, now fleet.Now) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if at < v.At { // the next stage of a search
@@ -50,8 +51,8 @@ func (v *loadView) second(at, all time.Duration, now fleet.Now) {
 	}
 }
 
-// stage shows the result of one stage of a search.
-func (v *loadView) stage(s load.KneeStage) {
+// Stage shows the result of one stage of a search.
+func (v *View) Stage(s load.KneeStage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Stages = append(v.Stages, s)
@@ -62,8 +63,8 @@ func (v *loadView) stage(s load.KneeStage) {
 	v.screen.Say("%s", s)
 }
 
-// quiet reports a silent client. Seconds are shown only once all clients have reported.
-func (v *loadView) quiet(client string, since time.Time) {
+// Quiet reports a silent client. Seconds are shown only once all clients have reported.
+func (v *View) Quiet(client string, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	text := fmt.Sprintf("no report from client %s since %s; the load stops after 30 s without a report. Check that machine and the network", client, since.Format(time.TimeOnly))
@@ -75,14 +76,14 @@ func (v *loadView) quiet(client string, since time.Time) {
 	v.paint()
 }
 
-func (v *loadView) paint() {
+func (v *View) paint() {
 	var text bytes.Buffer
 	load.PrintLive(&ui.Screen{Out: &text, Err: &text, Format: v.screen.Format, Color: v.screen.Color, Width: v.screen.Width}, &v.Live)
 	v.screen.Frame(text.String())
 }
 
-// end removes the live display.
-func (v *loadView) end() {
+// End removes the live display.
+func (v *View) End() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.screen.Unframe()
