@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -37,7 +38,7 @@ created.`,
 			if len(args) == 0 {
 				return ui.Retry(ui.Usage, errors.New("no scenario given; want a file, or the name of a shipped scenario"), "fettle load scenario list shows the shipped scenarios", "example")
 			}
-			o.recorded = recordedCommand(c, args)
+			o.recorded = loadcli.RecordedCommand(c, args)
 			return a.loadScenario(c.Context(), o, args[0])
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/audit"
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact/activity"
@@ -59,12 +60,12 @@ type climb struct {
 func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file string) error {
 	in, err := parseLadder(o.ladder)
 	if err != nil {
-		return ofOption("--ladder", err)
+		return cliutil.OfOption("--ladder", err)
 	}
 	in.MaxRuns = o.maxRuns
 	c := &climb{app: a, o: &o, file: file, took: map[int]time.Duration{}}
 	if c.job, err = o.job(file); err != nil {
-		return orUsage(err)
+		return cliutil.OrUsage(err)
 	}
 	if c.job.Load.Rate > 0 {
 		return ui.Exit(ui.Usage, fmt.Errorf("%s has a rate, and --ladder searches a number of hosts at a time; use a scenario without rate in load", file))
@@ -115,7 +116,7 @@ func refusedScenario(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return cutShort(ctx, err, "nothing was sent", nil)
 	}
-	return orUsage(err)
+	return cliutil.OrUsage(err)
 }
 
 // ladderGate returns the error of a search without an answer, or with the answer that even the

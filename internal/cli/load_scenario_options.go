@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/ladder"
 	"fettle.dev/fettle/internal/requests/load/scenario"
@@ -36,7 +37,7 @@ type loadScenarioOptions struct {
 	allowCommands, dryRun    bool
 	ladder, observe          string
 	maxRuns                  int
-	identityOptions
+	loadcli.Identity
 	given    func(flag string) bool
 	recorded string // command line for the record
 }
@@ -82,11 +83,11 @@ func (o *loadScenarioOptions) flags(c *cobra.Command) {
 	cliutil.Between(f, "repeat", 1, 1_000_000, 10)
 	cliutil.Between(f, "for", time.Second, 24*time.Hour, time.Minute)
 	cliutil.Between(f, "timeout", time.Millisecond, 10*time.Minute, 10*time.Second)
-	o.identityFlags(f)
+	o.Identity.Flags(f)
 	o.given = f.Changed
 	cliutil.Exclusive(c, "repeat", "rate")
 	cliutil.Excludes(c, "host-certs", "each host has its own certificate", "cert", "pkcs12", "puppet-ssldir")
-	o.identityRules(c)
+	o.Identity.Rules(c)
 }
 
 // hostPrefix accepts the beginning of a host name.
@@ -117,7 +118,7 @@ func scenarioText(file string) (name string, text []byte, from func(name string)
 			return file + ".yaml", text, scenarios.FS.ReadFile, nil
 		}
 	}
-	text, err = readCapped(file)
+	text, err = loadcli.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(file, "/.") {
 		return "", nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: no such file, and no shipped scenario of this name%s", file, internaltext.Suggest(file, shippedNames())), "fettle load scenario list shows the shipped scenarios")
 	}
@@ -125,7 +126,7 @@ func scenarioText(file string) (name string, text []byte, from func(name string)
 		if !filepath.IsAbs(name) && strings.ContainsRune(file, '/') {
 			name = filepath.Join(filepath.Dir(file), name)
 		}
-		return readCapped(name)
+		return loadcli.ReadFile(name)
 	}, err
 }
 
@@ -135,7 +136,7 @@ func (o *loadScenarioOptions) job(file string) (*scenario.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &scenario.Job{File: name, Text: text, Allow: o.allow, Identity: o.files, Files: map[string][]byte{}, Env: map[string]string{}}
+	j := &scenario.Job{File: name, Text: text, Allow: o.allow, Identity: o.Files, Files: map[string][]byte{}, Env: map[string]string{}}
 	j.Timeout, j.Prefix, j.Organization, j.HostCerts = o.timeout, o.prefix, o.organization, o.hostCerts
 	if j.Prefix == "" {
 		j.Prefix = "fettle-"
@@ -151,7 +152,7 @@ func (o *loadScenarioOptions) job(file string) (*scenario.Job, error) {
 	for _, word := range o.servers {
 		server, url, err := namedServer(word)
 		if err != nil {
-			return nil, ofOption("--server", err)
+			return nil, cliutil.OfOption("--server", err)
 		}
 		j.Servers[server] = url
 	}
@@ -200,7 +201,7 @@ func (o *loadScenarioOptions) load(j *scenario.Job, s *scenario.Scenario) (err e
 	l := s.Load
 	if o.given("rate") {
 		if l.Rate, err = engine.ParseSchedule(o.rate); err != nil {
-			return ofOption("--rate", err)
+			return cliutil.OfOption("--rate", err)
 		}
 		if l.For == 0 && !o.given("for") {
 			return ui.Retry(ui.Usage, errors.New("--rate needs --for, the time in which hosts arrive"), "", "--for=1m")
@@ -230,12 +231,12 @@ func (o *loadScenarioOptions) load(j *scenario.Job, s *scenario.Scenario) (err e
 
 // identities adds the certificates to a job.
 func (o *loadScenarioOptions) identities(j *scenario.Job) (err error) {
-	_, err = engine.Load(o.files, func(name string) ([]byte, error) {
-		text, err := readCapped(name)
+	_, err = engine.Load(o.Files, func(name string) ([]byte, error) {
+		text, err := loadcli.ReadFile(name)
 		j.Files[name] = text
 		return text, err
 	}, func() (string, error) {
-		j.Passphrase, err = o.passphrase()
+		j.Passphrase, err = o.Passphrase()
 		return j.Passphrase, err
 	})
 	if err != nil || o.hostCerts == "" {
@@ -243,10 +244,10 @@ func (o *loadScenarioOptions) identities(j *scenario.Job) (err error) {
 	}
 	files, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(o.hostCerts), "*.pem"))
 	if err != nil {
-		return ofOption("--host-certs", err)
+		return cliutil.OfOption("--host-certs", err)
 	}
 	if _, err := os.Stat(o.hostCerts); err != nil {
-		return ofOption("--host-certs", err)
+		return cliutil.OfOption("--host-certs", err)
 	}
 	if j.Load.Hosts == 0 || j.Load.Rate > 0 && !o.given("hosts") {
 		j.Load.Hosts = len(files)
@@ -255,8 +256,8 @@ func (o *loadScenarioOptions) identities(j *scenario.Job) (err error) {
 		return fmt.Errorf("--host-certs: %s has %s NAME.pem, but %s need one each", o.hostCerts, internaltext.Count(len(files), "file"), internaltext.Count(j.Load.Hosts, "host"))
 	}
 	for _, file := range files[:j.Load.Hosts] {
-		if j.Files[o.hostCerts+"/"+filepath.Base(file)], err = readCapped(file); err != nil {
-			return ofOption("--host-certs", err)
+		if j.Files[o.hostCerts+"/"+filepath.Base(file)], err = loadcli.ReadFile(file); err != nil {
+			return cliutil.OfOption("--host-certs", err)
 		}
 		j.HostNames = append(j.HostNames, strings.TrimSuffix(filepath.Base(file), ".pem"))
 	}
@@ -281,7 +282,7 @@ func (o *loadScenarioOptions) planOf(ctx context.Context, j *scenario.Job, resol
 	for _, text := range o.expect {
 		g, err := p.ParseGate(text)
 		if err != nil {
-			return nil, ofOption("--expect", err)
+			return nil, cliutil.OfOption("--expect", err)
 		}
 		p.Gates = append(p.Gates, g)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
@@ -35,15 +37,15 @@ run whose objects are not removed. Certificates are those of the run, unless giv
 			return a.loadScenarioUndo(c.Context(), o, strings.Join(args, ""))
 		},
 	}
-	o.identityFlags(c.Flags())
-	o.identityRules(c)
+	o.Identity.Flags(c.Flags())
+	o.Identity.Rules(c)
 	return c
 }
 
 // head returns the first line of the journal of a run.
 func (o *loadScenarioOptions) head(p *scenario.Plan, file string) scenario.Head {
 	name, text, _, _ := scenarioText(file) // read before
-	h := scenario.Head{Began: time.Now(), File: name, Text: text, Options: p.Options, Allow: o.allow, Identity: o.files, PassFile: absolute(o.passFile), PassEnv: o.passEnv}
+	h := scenario.Head{Began: time.Now(), File: name, Text: text, Options: p.Options, Allow: o.allow, Identity: o.Files, PassFile: absolute(o.PassFile), PassEnv: o.PassEnv}
 	h.HostCerts = absolute(h.HostCerts)
 	if strings.ContainsRune(file, '/') {
 		h.Dir = absolute(filepath.Dir(file))
@@ -87,7 +89,7 @@ func (a *app) loadScenarioUndo(ctx context.Context, o loadScenarioOptions, run s
 	defer j.Close()
 	plan, err := o.undoPlan(ctx, objects)
 	if err != nil {
-		return orUsage(err)
+		return cliutil.OrUsage(err)
 	}
 	a.screen.Say("undoing run %s of %s", objects.Run, plan.Name)
 	step, stop := a.screen.Steps(0)
@@ -112,10 +114,10 @@ func (a *app) loadScenarioUndo(ctx context.Context, o loadScenarioOptions, run s
 // undoPlan returns the plan with which the recorded objects are removed.
 func (o *loadScenarioOptions) undoPlan(ctx context.Context, x *scenario.Objects) (*scenario.Plan, error) {
 	j := &scenario.Job{File: x.File, Text: x.Text, Options: x.Options, Allow: x.Allow, Identity: x.Identity, Files: map[string][]byte{}, Env: map[string]string{}}
-	if o.files != (engine.Files{}) {
-		j.Identity = o.files
+	if o.Files != (engine.Files{}) {
+		j.Identity = o.Files
 	} else {
-		o.files, o.passFile, o.passEnv = x.Identity, x.PassFile, x.PassEnv
+		o.Files, o.PassFile, o.PassEnv = x.Identity, x.PassFile, x.PassEnv
 	}
 	if err := o.identities(j); err != nil {
 		return nil, err
@@ -128,7 +130,7 @@ func (o *loadScenarioOptions) undoPlan(ctx context.Context, x *scenario.Objects)
 			if !filepath.IsAbs(name) {
 				at = filepath.Join(x.Dir, name)
 			}
-			text, err = readCapped(at)
+			text, err = loadcli.ReadFile(at)
 		}
 		if err == nil {
 			j.Files[name] = text

@@ -43,12 +43,12 @@ func (o *Identity) Rules(c *cobra.Command) {
 
 // Config loads the certificate files.
 func (o *Identity) Config() (*tls.Config, error) {
-	return engine.Load(o.Files, ReadFile, o.passphrase)
+	return engine.Load(o.Files, ReadFile, o.Passphrase)
 }
 
-// passphrase reads the passphrase of a PKCS#12 file from a file or the environment. A command
+// Passphrase reads the passphrase of a PKCS#12 file from a file or the environment. A command
 // line would be visible to all users.
-func (o *Identity) passphrase() (string, error) {
+func (o *Identity) Passphrase() (string, error) {
 	switch {
 	case o.PassFile != "":
 		text, err := ReadFile(o.PassFile)

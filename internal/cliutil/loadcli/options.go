@@ -262,7 +262,7 @@ func (o *Options) job(urls []string) (*load.Job, error) {
 		j.Files[name] = text
 		return text, err
 	}, func() (string, error) {
-		j.Passphrase, err = o.passphrase()
+		j.Passphrase, err = o.Passphrase()
 		return j.Passphrase, err
 	})
 	return j, err
