@@ -89,8 +89,20 @@ func (noResolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, 
 	return nil, fmt.Errorf("%s: no address for this server in the job", host)
 }
 
+// Resolved returns the part of a job that is known only once the generators run: the addresses
+// of all names, and the connections of each. A worker that has the job itself in a file (Stored)
+// needs nothing else.
+func (j *Job) Resolved() any {
+	return struct {
+		Names       map[string][]netip.Addr `json:"names"`
+		Connections int                     `json:"connections"`
+	}{j.Names, j.Connections}
+}
+
 // Worker executes jobs for a fleet.
 type Worker struct {
+	// Stored is a job as JSON, or nil. The fields in the caller's message replace its own.
+	Stored []byte
 	// Able returns an error if this process cannot generate the load.
 	Able func(*Plan) error
 
@@ -100,6 +112,11 @@ type Worker struct {
 // Prepare connects to the servers of a job.
 func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error) {
 	j := &Job{}
+	if w.Stored != nil {
+		if err := json.Unmarshal(w.Stored, j); err != nil {
+			return nil, fmt.Errorf("the stored job: %w", err)
+		}
+	}
 	if err := json.Unmarshal(text, j); err != nil {
 		return nil, err
 	}

@@ -56,6 +56,25 @@ func TestWorker(t *testing.T) {
 	if err != nil || len(ready.Probes) != 1 || ready.Probes[0].Address != "127.0.0.1:"+u.Port() {
 		t.Fatalf("%+v %v", ready, err)
 	}
+	// A worker that has the job in a file needs only the addresses.
+	names, connections := job.Names, job.Connections
+	job.Names, job.Connections = nil, 0
+	stored, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Names, job.Connections = names, connections
+	rest, err := json.Marshal(job.Resolved())
+	if err != nil || strings.Contains(string(rest), "X-One") {
+		t.Fatalf("%s %v", rest, err)
+	}
+	second := &Worker{Able: w.Able, Stored: stored}
+	if ready, err := second.Prepare(t.Context(), rest); err != nil || len(ready.Probes) != 1 || second.prepared.plan.Connections != 5 {
+		t.Fatalf("%+v %v", ready, err)
+	}
+	if part, err := second.Run(t.Context(), share, func(fleet.Now) {}); err != nil || part.Meter.Slices[0].Statuses[200] != 50 {
+		t.Errorf("%+v %v", part, err)
+	}
 	for range 2 { // as often as it is asked
 		part, err := w.Run(t.Context(), share, func(fleet.Now) {})
 		if err != nil || part.Connections > 3 || part.Opened < 1 || part.Until != time.Second || part.Meter.Requests[0].Starts != 50 || part.Meter.Slices[0].Statuses[200] != 50 {

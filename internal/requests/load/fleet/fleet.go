@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,20 @@ import (
 type Place struct {
 	Name  string   // for messages
 	Words []string // command line that starts the worker
+	// Open, if not nil, connects to a worker that runs already, instead of Words. A line of the
+	// worker has at most maxLine bytes.
+	Open func(ctx context.Context, maxLine int) (Session, error)
+}
+
+// Session is a connection to a worker's standard input and output.
+type Session interface {
+	io.Writer
+	// Line reads one line, without its newline. Its error says why the worker is gone.
+	Line() ([]byte, error)
+	// Kill ends the connection at once.
+	Kill()
+	// Close ends the worker's input and waits a few seconds for the worker to end.
+	Close()
 }
 
 // Client is the coordinator's side of a worker.
@@ -26,7 +42,8 @@ type Client struct {
 	// Off bounds the error of the clock offset: half of the shortest round trip.
 	Off time.Duration
 
-	session *ssh.Session
+	session Session
+	check   string        // what to check if the worker does not answer
 	ahead   time.Duration // offset of the worker's clock, positive if it is ahead
 	mu      sync.Mutex    // protects writing
 }
@@ -50,18 +67,37 @@ const ToStart = time.Minute
 // Start starts all workers and sends them the job. If any worker is not ready in time, it
 // stops all and returns an error.
 func Start(ctx context.Context, places []Place, job any, within time.Duration) (*Fleet, error) {
-	text, err := json.Marshal(job)
+	f, err := Connect(ctx, places)
 	if err != nil {
 		return nil, err
 	}
+	if err := f.Prepare(ctx, job, within); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Connect starts all workers. If any cannot be started, it stops all and returns an error.
+func Connect(ctx context.Context, places []Place) (*Fleet, error) {
 	f := &Fleet{Clients: make([]*Client, len(places))}
 	failed := make([]error, len(places))
 	var wait sync.WaitGroup
 	for i, place := range places {
 		wait.Go(func() {
-			if f.Clients[i], failed[i] = start(ctx, place, text, within); failed[i] != nil {
-				failed[i] = fmt.Errorf("client %s: %w", place.Name, failed[i])
+			c := &Client{Name: place.Name, check: "the command runs fettle load worker with its standard input and output"}
+			open := func(ctx context.Context, maxLine int) (Session, error) { return ssh.Start(ctx, place.Words, maxLine) }
+			if place.Open != nil {
+				open, c.check = place.Open, "its image has the same version of fettle"
 			}
+			// An interrupted load still collects the workers' counts, so ctx kills workers only
+			// while they connect.
+			var err error
+			if c.session, err = open(context.WithoutCancel(ctx), maxLine); err != nil {
+				failed[i] = fmt.Errorf("client %s: %w", place.Name, err)
+				return
+			}
+			f.Clients[i] = c
 		})
 	}
 	wait.Wait()
@@ -72,42 +108,78 @@ func Start(ctx context.Context, places []Place, job any, within time.Duration) (
 	return f, nil
 }
 
-func start(ctx context.Context, place Place, job []byte, within time.Duration) (_ *Client, err error) {
-	// An interrupted load still collects the workers' counts, so ctx kills workers only while
-	// they connect.
-	session, err := ssh.Start(context.WithoutCancel(ctx), place.Words, maxLine)
+// Prepare sends the job to all workers, which connect to the servers, and compares the clocks.
+func (f *Fleet) Prepare(ctx context.Context, job any, within time.Duration) error {
+	text, err := json.Marshal(job)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	kill := context.AfterFunc(ctx, session.Kill)
+	failed := make([]error, len(f.Clients))
+	var wait sync.WaitGroup
+	for i, c := range f.Clients {
+		wait.Go(func() {
+			if err := c.limited(ctx, within, func() error { return c.prepare(text) }); err != nil {
+				failed[i] = fmt.Errorf("client %s: %w", c.Name, err)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(failed...)
+}
+
+// limited calls a function that exchanges messages, and kills the worker when ctx or the time
+// ends.
+func (c *Client) limited(ctx context.Context, within time.Duration, exchange func() error) error {
+	kill := context.AfterFunc(ctx, c.session.Kill)
 	defer kill()
 	var late atomic.Bool
 	slow := time.AfterFunc(within, func() {
 		late.Store(true)
-		session.Kill()
-		session.Close() // a remote process may hold its output open
+		c.session.Kill()
+		c.session.Close() // a remote process may hold its output open
 	})
-	c := &Client{Name: place.Name, session: session}
-	defer func() {
-		if !slow.Stop() && late.Load() {
-			err = fmt.Errorf("not ready within %v; check that the command runs fettle load worker with its standard input and output", within)
-		}
-		if err != nil {
-			session.Close()
-		}
-	}()
+	err := exchange()
+	if !slow.Stop() && late.Load() {
+		err = fmt.Errorf("not ready within %v; check that %s", within, c.check)
+	}
+	if err != nil {
+		c.session.Close()
+	}
+	return err
+}
+
+func (c *Client) prepare(job []byte) error {
 	if err := c.say(toWorker{Job: job}); err != nil {
-		return nil, err
+		return err
 	}
 	m, err := c.hear()
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case m.Ready == nil || m.Ready.Schema != Schema:
-		return nil, fmt.Errorf("no answer in protocol %s; check that the client has the same version of fettle", Schema)
+		return fmt.Errorf("no answer in protocol %s; check that the client has the same version of fettle", Schema)
 	}
 	c.Ready = *m.Ready
-	return c, c.clock()
+	return c.clock()
+}
+
+// toResolve is the time limit for resolving one name.
+const toResolve = 30 * time.Second
+
+// LookupNetIP resolves a host name on the worker's machine, which may know other names than
+// this one. It implements engine.Resolver.
+func (c *Client) LookupNetIP(ctx context.Context, network, host string) (found []netip.Addr, err error) {
+	err = c.limited(ctx, toResolve, func() error {
+		if err := c.say(toWorker{Resolve: &Name{network, host}}); err != nil {
+			return err
+		}
+		m, err := c.hear()
+		if err == nil {
+			found = m.Addresses
+		}
+		return err
+	})
+	return found, err
 }
 
 // clock measures the offset of the worker's clock (Cristian 1989).

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -128,6 +130,33 @@ func TestUnionOfParts(t *testing.T) {
 	}
 }
 
+// TestResolve tests that a worker resolves names where it runs, and that its error is returned.
+func TestResolve(t *testing.T) {
+	f, err := Connect(t.Context(), places(t, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	found, err := f.Clients[1].LookupNetIP(t.Context(), "ip", "localhost")
+	if err != nil || !slices.ContainsFunc(found, netip.Addr.IsLoopback) {
+		t.Errorf("%v, %v", found, err)
+	}
+	if err := f.Prepare(t.Context(), "job", time.Minute); err != nil {
+		t.Error(err)
+	}
+	if found, err := f.Clients[0].LookupNetIP(t.Context(), "ip", "no host name"); err == nil || found != nil || !strings.Contains(err.Error(), "no such host") {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// TestWhyGone tests that a client that fell silent is reported with what its session knows.
+func TestWhyGone(t *testing.T) {
+	l := &Lost{Client: "b", Heard: time.Now(), At: 3 * time.Second, Silent: 30 * time.Second, Err: fmt.Errorf("read: %w", &Gone{"pod b: node worker-2 does not respond"})}
+	if want := "; given up 30 s later: pod b: node worker-2 does not respond"; !strings.HasSuffix(l.Why(), want) {
+		t.Errorf("%s, want %q", l.Why(), want)
+	}
+}
+
 // TestStopped tests that an interrupted load returns its results so far.
 func TestStopped(t *testing.T) {
 	f := started(t, 2)
@@ -194,8 +223,8 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: not a message of fettle/load-worker/v2":          {"echo hello; cat >/dev/null", 1},
-		"client b: no answer in protocol fettle/load-worker/v2":     {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: not a message of fettle/load-worker/v3":          {"echo hello; cat >/dev/null", 1},
+		"client b: no answer in protocol fettle/load-worker/v3":     {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
 		"client b: the program is not installed on the remote host": {"exec /no/such/fettle", 1},
 		"client b: the program ended: away (exit status 9)":         {"echo away >&2; exit 9", 1},
 	} {
@@ -218,7 +247,7 @@ func TestNotStarted(t *testing.T) {
 func TestSilent(t *testing.T) {
 	root.Real(t, "waits ten seconds for clients that do not speak")
 	t.Parallel()
-	for _, command := range []string{"sleep 1000", "setsid sleep 1000", "trap '' TERM HUP; sleep 1000", `echo '{"ready":{"schema":"fettle/load-worker/v2"}}'; sleep 1000`} {
+	for _, command := range []string{"sleep 1000", "setsid sleep 1000", "trap '' TERM HUP; sleep 1000", `echo '{"ready":{"schema":"fettle/load-worker/v3"}}'; sleep 1000`} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			all := places(t, 2)

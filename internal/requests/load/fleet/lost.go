@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -28,10 +29,19 @@ func (l *Lost) Unwrap() error { return l.Err }
 func (l *Lost) Why() string {
 	when := fmt.Sprintf("%s, %.0f s into the load", l.Heard.Format(time.TimeOnly), l.At.Seconds())
 	if l.Silent > 0 {
-		return fmt.Sprintf("last report at %s; given up %.0f s later", when, l.Silent.Seconds())
+		text := fmt.Sprintf("last report at %s; given up %.0f s later", when, l.Silent.Seconds())
+		if gone := (*Gone)(nil); errors.As(l.Err, &gone) {
+			text += ": " + gone.Why
+		}
+		return text
 	}
 	return fmt.Sprintf("%v (last report at %s)", l.Err, when)
 }
+
+// Gone is the error of a session that knows what became of its worker.
+type Gone struct{ Why string }
+
+func (g *Gone) Error() string { return g.Why }
 
 // Limits for the reports of a client, which sends one each second.
 const (

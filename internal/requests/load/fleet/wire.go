@@ -7,20 +7,23 @@ package fleet
 
 import (
 	"encoding/json"
+	"net/netip"
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
 )
 
 // Schema is the name of the protocol. Both sides must use the same.
-const Schema = "fettle/load-worker/v2"
+const Schema = "fettle/load-worker/v3"
 
 // toWorker is a message to a worker. Exactly one field is set.
 type toWorker struct {
-	Job  json.RawMessage `json:"job,omitempty"`
-	Ping bool            `json:"ping,omitempty"`
-	Run  *Share          `json:"run,omitempty"`
-	Stop bool            `json:"stop,omitempty"` // end the run early
+	// Resolve asks for the addresses of a host name, before the job.
+	Resolve *Name           `json:"resolve,omitempty"`
+	Job     json.RawMessage `json:"job,omitempty"`
+	Ping    bool            `json:"ping,omitempty"`
+	Run     *Share          `json:"run,omitempty"`
+	Stop    bool            `json:"stop,omitempty"` // end the run early
 }
 
 // fromWorker is a message from a worker. Exactly one field is set.
@@ -28,8 +31,16 @@ type fromWorker struct {
 	Ready *Ready `json:"ready,omitempty"`
 	Pong  int64  `json:"pong,omitempty"` // the worker's clock, in ns since 1970
 	Now   *Now   `json:"now,omitempty"`
-	Part  *Part  `json:"part,omitempty"`
-	Error string `json:"error,omitempty"`
+	// Addresses answers Resolve.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
+	Part      *Part        `json:"part,omitempty"`
+	Error     string       `json:"error,omitempty"`
+}
+
+// Name is a host name to resolve, for a network of net.Resolver.LookupNetIP.
+type Name struct {
+	Network string `json:"network"`
+	Host    string `json:"host"`
 }
 
 // Ready reports that a worker is connected to the servers.

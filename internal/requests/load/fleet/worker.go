@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"time"
 )
@@ -62,6 +63,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 				s.say(fromWorker{Pong: time.Now().UnixNano()})
 			case m.Stop:
 				stop()
+			case m.Resolve != nil:
+				s.resolve(ctx, *m.Resolve)
 			case m.Job != nil:
 				s.prepare(ctx, m.Job)
 			case m.Run != nil:
@@ -94,6 +97,16 @@ func read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
 		}
 	}
 	return lines.Err()
+}
+
+// resolve answers with the addresses of a name. They may be none, which the caller reports.
+func (s *served) resolve(ctx context.Context, n Name) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, n.Network, n.Host)
+	if err != nil {
+		s.say(fromWorker{Error: err.Error()})
+		return
+	}
+	s.say(fromWorker{Addresses: found})
 }
 
 func (s *served) prepare(ctx context.Context, job []byte) {
