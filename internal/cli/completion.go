@@ -9,6 +9,7 @@ import (
 
 	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact"
 	"fettle.dev/fettle/internal/fact/irq"
@@ -31,7 +32,6 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		return a.completeRules(), cobra.ShellCompDirectiveNoFileComp
 	}
 	platforms := append(audit.Platforms(), "foreman")
-	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 	formats := cliutil.Fixed(logformat.Names()...)
 	return map[string]cobra.CompletionFunc{
 		"check":                        cliutil.Fixed(platforms...),
@@ -64,9 +64,9 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"runs export":                  a.completeRuns,
 		"logs --by":                    cliutil.ListOf(logs.Dimensions()...),
 		"logs compare --by":            cliutil.ListOf(logs.Dimensions()...),
-		"load http --method":           cliutil.Fixed(methods...),
+		"load http --method":           cliutil.Fixed(loadcli.Methods...),
 		"load http --observe":          cliutil.Fixed("local", "ssh:"),
-		"load http --replay-method":    cliutil.Fixed(methods...),
+		"load http --replay-method":    cliutil.Fixed(loadcli.Methods...),
 		"load http --replay-format":    formats,
 		"check --for":                  cliutil.Fixed(kuberelease.Known().Targets()...),
 		"logs --format":                formats,

@@ -31,8 +31,11 @@ type loadHTTPOptions struct {
 	command string
 }
 
+// maxRequests is the maximum number of requests of one connection.
+const maxRequests = 1_000_000_000
+
 func loadHTTPCommand(a *app) *cobra.Command {
-	var o loadHTTPOptions
+	o := loadHTTPOptions{Options: loadcli.Options{Example: []string{"http://localhost:8080/"}}}
 	c := &cobra.Command{
 		Use: "http URL...", Short: "Load HTTP servers at a fixed rate and measure latency",
 		Long: `Sends requests at a fixed rate (--rate), along a ramp or in steps, even if the server
@@ -58,6 +61,8 @@ slow for the rate. Servers other than this machine must be allowed (--allow).
 	o.Flags(f)
 	f.Lookup("for").Usage += "; with --replay: maximum duration"
 	f.Lookup("expect").Usage = "exit with 3 unless this is met: 'p99 < 200ms', 'errors < 1%', 'rate > 450/s', 'cpu < 80%'; repeatable"
+	f.Int64Var(&o.Requests, "requests", 0, "with --connections: number of requests per connection; --for is then a time limit (default 1h)")
+	cliutil.Between[int64](f, "requests", 1, maxRequests, 1000)
 	f.StringSliceVar(&o.observe, "observe", nil, "record CPU, run queue, memory and network of a server: local or ssh:HOST; repeatable")
 	f.StringSliceVar(&o.clients, "clients", nil, "machines that generate the load, each with fettle installed: ssh:A,ssh:B")
 	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker on another machine; repeatable")
@@ -138,6 +143,7 @@ func measure(ctx context.Context, o loadHTTPOptions, rig *load.Rig, plan *load.P
 // rules adds checks for flags that exclude or require each other.
 func (o *loadHTTPOptions) rules(c *cobra.Command) {
 	o.Rules(c, "replay")
+	cliutil.Requires(c, "--connections=10", "requests")
 	cliutil.Requires(c, "--replay", "speed", "replay-method", "replay-format")
 	cliutil.Requires(c, "--manifest", "image")
 	cliutil.Excludes(c, "requests", "use --for instead of --requests", "warm-up", "clients", "client-command")

@@ -117,18 +117,29 @@ func (s *Session) Write(text []byte) (int, error) {
 
 // Line reads one line, without its newline.
 func (s *Session) Line() ([]byte, error) {
+	line, err := ReadLine(s.out, s.most)
+	if err != nil && !errors.Is(err, errLong) {
+		err = s.failure(err)
+	}
+	return line, err
+}
+
+var errLong = errors.New("the remote program wrote a line that is too long")
+
+// ReadLine reads one line of at most most bytes, without its newline.
+func ReadLine(from *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
-		part, err := s.out.ReadSlice('\n')
-		if len(line)+len(part) > s.most {
-			return nil, fmt.Errorf("the remote program wrote a line of more than %d bytes", s.most)
+		part, err := from.ReadSlice('\n')
+		if len(line)+len(part) > most {
+			return nil, fmt.Errorf("%w: more than %d bytes", errLong, most)
 		}
 		line = append(line, part...)
 		switch {
 		case err == nil:
 			return bytes.TrimSuffix(line, []byte("\n")), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, s.failure(err)
+			return nil, err
 		}
 	}
 }

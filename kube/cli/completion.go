@@ -12,6 +12,7 @@ import (
 
 	hostaudit "fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/cliutil/size"
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/kube/machine"
@@ -55,6 +56,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"scale plan":                   a.completeNames(machines("machinesets")),
 		"scale execute":                a.completeNames(machines("machinesets")),
 		"load mirror":                  namespaces,
+		"load http --method":           cliutil.Fixed(loadcli.Methods...),
 		"load plan --ignore":           cliutil.ListOf(ignorable...),
 		"load run --ignore":            cliutil.ListOf(ignorable...),
 		" --context":                   a.completeOf(func(c *clientcmdapi.Config) []string { return slices.Collect(maps.Keys(c.Contexts)) }),

@@ -92,7 +92,7 @@ func TestCompletion(t *testing.T) {
 
 // amounts are flags with numbers and units, and names that the user makes up.
 var amounts = []string{
-	"base-domain", "certname", "cluster-name", "defragment-size", "etcd-metrics", "etcd-quota", "margin", "max-unhealthy", "rate", "service", "slo", "storage-class",
+	"allow", "base-domain", "certname", "cluster-name", "cpu", "defragment-size", "etcd-metrics", "etcd-quota", "expect", "margin", "max-unhealthy", "memory", "rate", "service", "slo", "steps", "storage-class",
 }
 
 // TestCompletionIsComplete: each flag with a text completes it, unless it has no finite set of

@@ -32,6 +32,7 @@ var guides = map[string]cliutil.Guide{
 	"load undo":    {Page: "cluster-load-journal.md", Calls: []string{"", "--output json"}},
 	"load compare": {Calls: []string{"a.json b.json", "a.json b.json --margin 5%"}},
 	"load mirror":  {Calls: []string{"--write load", "shop shop-db --write load"}},
+	"load http":    {Page: "cluster-load-generators.md", Calls: []string{"http://web.shop.svc:8080/ --generators 20 --rate 500/s \\\n    --image registry.example/fettle:1 --allow web.shop.svc:8080", "https://web.shop.svc/ --generators 8 --connections 400 --cert host1.pem --key host1.key \\\n    --image registry.example/fettle:1 --allow web.shop.svc:443 --dry-run"}},
 
 	"operator":  {Page: "kubernetes-install.md", Calls: []string{"--leader-elect=false", "--machine-namespace openshift-machine-api"}},
 	"agent":     {Page: "kubernetes-agent.md", Calls: []string{"--node worker-1", "--uninstall --root /host"}},

@@ -12,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/guide/findings"
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/agent"
@@ -32,6 +33,8 @@ var documents = map[string]any{
 	"cluster-load-mirror": LoadMirror{},
 	"compare":             prove.Comparison{},
 	"error":               cliutil.Failure{},
+	"load-http":           load.Result{},
+	"run":                 RunResult{},
 	"etcd-defragment":     etcd.Result{},
 	"explain":             hostaudit.Explanation{},
 	"kubelet-plan":        kubelet.Plan{},

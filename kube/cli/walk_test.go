@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/evidence"
+	httpload "fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	testkit "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
@@ -201,10 +204,17 @@ func TestWalkResults(t *testing.T) {
 	undo.Headline = undo.headline()
 	scaled := &ScaleRun{State: "stopped", Done: make([]scale.Done, 1), Plan: scale.Plan{To: 1200, Steps: make([]scale.Step, 12)}}
 	scaled.headline()
+	figures := httpload.Figures{Starts: 1_200_000, AnswerRate: 19_999, Statuses: map[string]int64{"200": 1_199_000, "503": 1000}, Errors: 1000, ErrorShare: 0.000833, Latency: times}
+	loaded := &httpload.Result{Word: httpload.Sustained, Text: "the server sustained 20,000/s: p50 12.3 ms, p99 6.02 s, errors 0.0833 %", Connections: 20_000, Model: "open", Whole: figures, Stages: []httpload.Stage{{Rate: "20000/s", Figures: figures}}}
+	for i := range 20 {
+		loaded.Generator.Clients = append(loaded.Generator.Clients, httpload.Client{Name: fmt.Sprintf("fettle-load-x7k2p-%d-abcde", i), Starts: 60_000, Connections: 1000, Processors: 16, ClockErrorS: 0.001})
+	}
+	loaded.Generator.Clients[7].Lost = "the pod was deleted on node worker-2"
 	for name, r := range map[string]struct {
 		doc   any
 		print func(*app)
 	}{
+		"load http":     {RunResult{loaded.Headline(), &evidence.Run{}}, func(a *app) { loaded.Print(a.screen, &evidence.Run{ID: "0123456789abcdef"}) }},
 		"load run":      {run, func(a *app) { a.printRun(run) }},
 		"load undo":     {undo, func(a *app) { a.printUndo(undo, "no rights to list secrets") }},
 		"scale execute": {scaled, func(a *app) { ui.PrintHeadline(a.screen, &scaled.Headline) }},
@@ -225,7 +235,7 @@ func TestWalkResults(t *testing.T) {
 // TestWalksAreComplete: each verb that prints a document is in the table.
 func TestWalksAreComplete(t *testing.T) {
 	for verb, kind := range documentOf {
-		if shown := slices.Contains([]string{"cluster-load-run", "cluster-load-undo"}, kind); !shown && !strings.HasPrefix(kind, "(") && !slices.ContainsFunc(walks, func(w walk) bool { return w.call == verb || strings.HasPrefix(w.call, verb+" ") }) {
+		if shown := slices.Contains([]string{"cluster-load-run", "cluster-load-undo", "run"}, kind); !shown && !strings.HasPrefix(kind, "(") && !slices.ContainsFunc(walks, func(w walk) bool { return w.call == verb || strings.HasPrefix(w.call, verb+" ") }) {
 			t.Errorf("walks have no call of %s", verb)
 		}
 	}

@@ -52,7 +52,7 @@ var districts = []district{
 	{path: "packaging", layer: 0, budget: budget{1, 50, 5}},
 	{path: "internal/kuberelease", layer: 1, budget: budget{1, 1290, 34}},
 	{path: "internal/prometheus", layer: 1, budget: budget{1, 350, 6}},
-	{path: "internal/ssh", layer: 1, budget: budget{1, 200, 7}},
+	{path: "internal/ssh", layer: 1, budget: budget{1, 210, 8}},
 	{path: "internal/setting", layer: 1, budget: budget{1, 2570, 59}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
 	{path: "internal/fact", layer: 1, budget: budget{5, 10770, 155}},
@@ -66,10 +66,10 @@ var districts = []district{
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
 	{path: "internal/update", layer: 4, budget: budget{1, 600, 13}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
-	{path: "internal/cliutil", layer: 4, budget: budget{3, 3150, 66}},
-	{path: "kube", layer: 4, budget: budget{23, 43060, 905}},
+	{path: "internal/cliutil", layer: 4, budget: budget{3, 3150, 67}},
+	{path: "kube", layer: 4, budget: budget{24, 43580, 913}},
 	{path: "internal/cli", layer: 5, budget: budget{1, 13250, 34}},
-	{path: "kube/cli", layer: 5, budget: budget{1, 6860, 20}},
+	{path: "kube/cli", layer: 5, budget: budget{1, 7280, 21}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 50, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 100, "kube/cmd/kubectl-fettle": 93}
+var linked = map[string]int{"cmd/fettle": 100, "kube/cmd/kubectl-fettle": 98}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -31,7 +31,6 @@ import (
 type Options struct {
 	Rate, Steps                 string
 	Connections, MaxConnections int
-	Requests                    int64
 	Length, WarmUp, Timeout     time.Duration
 	Method, Body, URLs          string
 	Headers, Allow, Expect      []string
@@ -41,6 +40,10 @@ type Options struct {
 	ConnectTo, Resume           string
 	FindKnee                    bool
 	Identity
+	// Requests is the number of requests per connection; 0 means as many as possible in Length.
+	Requests int64
+	// Example is a URL, with flags that it needs, for hints.
+	Example []string
 	// Given reports whether a flag was given.
 	Given func(flag string) bool
 	// Unobserved is the error for a threshold about a server's own load, if none is observed.
@@ -52,18 +55,18 @@ const (
 	maxFile = 16 << 20 // bytes of a file named by an option
 	// MaxRun is the maximum duration of a load.
 	MaxRun = 7 * 24 * time.Hour
-	// maxRequests is the maximum number of requests of one connection. requestsRun is the
-	// default limit of their duration.
-	maxRequests = 1_000_000_000
+	// requestsRun is the default time limit of a number of requests.
 	requestsRun = time.Hour
 )
+
+// Methods are the HTTP methods that completion offers.
+var Methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 // Flags adds the flags, with the checks of their values.
 func (o *Options) Flags(f *pflag.FlagSet) {
 	f.StringVar(&o.Rate, "rate", "", "request rate, such as 500/s or 30/min, or a ramp such as 100/s..1000/s")
 	f.StringVar(&o.Steps, "steps", "", "request rates, one after the other, each for the time in --for, such as 100/s,200/s,400/s")
 	f.IntVarP(&o.Connections, "connections", "c", 0, "without --rate: number of connections; each sends one request after the other")
-	f.Int64Var(&o.Requests, "requests", 0, "with --connections: number of requests per connection; --for is then a time limit (default 1h)")
 	f.DurationVar(&o.Length, "for", 30*time.Second, "duration of the load, such as 30s or 5m; with --steps: duration of each step")
 	cliutil.AlsoCalled(f, "for", "duration", "time")
 	f.DurationVar(&o.WarmUp, "warm-up", 0, "warm up at the first rate for this time, not counted, such as 10s")
@@ -96,7 +99,6 @@ func (o *Options) limits(f *pflag.FlagSet) {
 	reads("ok-status", "404", errorStatuses)
 	cliutil.OneOf(f, "tls-resume", "on", "off")
 	cliutil.Between(f, "connections", 1, 100_000, 10)
-	cliutil.Between[int64](f, "requests", 1, maxRequests, 1000)
 	cliutil.Between(f, "max-connections", 1, 100_000, 1000)
 	cliutil.Between(f, "streams", 1, 1000, 10)
 	cliutil.Between(f, "for", time.Second, MaxRun, 30*time.Second)
@@ -130,13 +132,12 @@ func (o *Options) Rules(c *cobra.Command, otherLoad ...string) {
 		case o.Rate == "" && o.Steps == "" && !o.Given("connections") && !slices.ContainsFunc(otherLoad, o.Given) && !o.Given("requests"):
 			more := []string{"--rate=100/s"}
 			if len(args) == 0 {
-				more = append(more, "http://localhost:8080/")
+				more = append(more, o.Example...)
 			}
 			return ui.Retry(ui.Usage, errors.New("no load given; want --rate 100/s, --steps 100/s,200/s or --connections 10"), "", more...)
 		}
 		return nil
 	})
-	cliutil.Requires(c, "--connections=10", "requests")
 	cliutil.Requires(c, "--http2", "streams")
 	cliutil.Excludes(c, "connections", "--connections already sets the number of connections", "max-connections")
 	cliutil.Excludes(c, "http2", "only HTTP/1.1 has this option", "close")
@@ -280,7 +281,7 @@ func (o *Options) asked(urls []string) (list []engine.Asked, err error) {
 		}
 		return engine.ReadList(o.URLs, bytes.NewReader(text))
 	case len(urls) == 0:
-		return nil, ui.Retry(ui.Usage, errors.New("want a URL"), "", "http://localhost:8080/")
+		return nil, ui.Retry(ui.Usage, errors.New("want a URL"), "", o.Example...)
 	}
 	method := o.Method
 	if method == "" {

@@ -20,8 +20,10 @@ type Job struct {
 	Common engine.Common  `json:"common"`
 	// Allow lists the allowed servers in addition to loopback. Names holds the addresses of
 	// all host names, resolved once.
-	Allow []string                `json:"allow"`
-	Names map[string][]netip.Addr `json:"names"`
+	Allow []string `json:"allow"`
+	// NoLoopback excludes loopback: each generator is a pod of its own.
+	NoLoopback bool                    `json:"no_loopback,omitempty"`
+	Names      map[string][]netip.Addr `json:"names"`
 	// Files holds the contents of the files that Identity names.
 	Identity   engine.Files      `json:"identity"`
 	Files      map[string][]byte `json:"files"`
@@ -47,6 +49,7 @@ func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error)
 	if err != nil {
 		return nil, fmt.Errorf("--allow: %w", err)
 	}
+	allowed.NoLoopback = j.NoLoopback
 	p.Set, err = engine.Make(ctx, j.Asked, j.Common, allowed, resolver)
 	return p, err
 }

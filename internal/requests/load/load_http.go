@@ -100,17 +100,26 @@ func loadObserved(s *ui.Screen, x *Result) {
 	g.Write(s)
 }
 
-// loadClients prints a table of the generators.
+// mostClients is the maximum number of printed generators that were not lost.
+const mostClients = 10
+
+// loadClients prints a table of the generators: all lost ones, and the first others.
 func loadClients(s *ui.Screen, x *Result) {
 	g := ui.Grid{Columns: ui.Columns("client", "starts", "connections", "CPU", "start delay p99", "clock off by at most")}
+	shown := 0
 	for _, c := range x.Generator.Clients {
-		if c.Lost != "" {
+		switch shown++; {
+		case c.Lost != "":
+			shown--
 			g.Rows = append(g.Rows, []string{c.Name, "lost", "-", "-", "-", unit.FormatSeconds(c.ClockErrorS)})
-			continue
+		case shown <= mostClients || s.Wide:
+			g.Rows = append(g.Rows, []string{c.Name, internaltext.Sprintf("%d", c.Starts), internaltext.Sprintf("%d", c.Connections), internaltext.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
 		}
-		g.Rows = append(g.Rows, []string{c.Name, fmt.Sprint(c.Starts), fmt.Sprint(c.Connections), internaltext.Sprintf("%.0f %% of %d", 100*c.CPUShare, c.Processors), unit.FormatSecondsMeasured(c.StartDelayP99S), unit.FormatSeconds(c.ClockErrorS)})
 	}
 	g.Write(s)
+	if n := shown - mostClients; n > 0 && !s.Wide {
+		s.Say("the record has %s; --wide prints them", internaltext.Count(n, "further client"))
+	}
 }
 
 // loadStages prints the latencies of each stage.

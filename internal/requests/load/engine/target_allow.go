@@ -20,6 +20,9 @@ type Resolver interface {
 
 // Allowed holds the servers that may be loaded, in addition to loopback addresses.
 type Allowed struct {
+	// NoLoopback excludes loopback addresses too, unless they are allowed like others.
+	NoLoopback bool
+
 	networks []netip.Prefix
 	sockets  []netip.AddrPort
 }
@@ -48,7 +51,7 @@ func ParseAllowed(ctx context.Context, words []string, resolver Resolver) (*Allo
 
 // may reports whether load to an address and port is allowed.
 func (a *Allowed) may(socket netip.AddrPort) bool {
-	if socket.Addr().IsLoopback() {
+	if socket.Addr().IsLoopback() && !a.NoLoopback {
 		return true
 	}
 	for _, network := range a.networks {
@@ -66,6 +69,9 @@ type NotAllowedError struct {
 }
 
 func (e *NotAllowedError) Error() string {
+	if e.Socket.Addr().IsLoopback() {
+		return e.Target + " is a loopback address: each generator would load its own pod, not this machine"
+	}
 	if e.Target == e.Socket.String() {
 		return e.Target + " is not a loopback address and not allowed; load only your own servers"
 	}

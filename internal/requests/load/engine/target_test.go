@@ -196,3 +196,21 @@ func TestWire(t *testing.T) {
 		t.Errorf("%v %q", err, s.Requests[0].Wire)
 	}
 }
+
+// TestNoLoopback tests that generators in pods load a loopback address only if it is allowed as
+// such.
+func TestNoLoopback(t *testing.T) {
+	n := &names{addresses: map[string][]string{"localhost": {"127.0.0.1"}}}
+	for allow, may := range map[string]bool{"192.0.2.0/24": false, "127.0.0.0/8": true, "localhost:80": true, "localhost:81": false} {
+		allowed, err := ParseAllowed(t.Context(), []string{allow}, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed.NoLoopback = true
+		_, err = allowed.Find(t.Context(), "localhost:80", n)
+		var not *NotAllowedError
+		if may != (err == nil) || !may && (!errors.As(err, &not) || !strings.Contains(err.Error(), "each generator would load its own pod")) {
+			t.Errorf("--allow %s: %v", allow, err)
+		}
+	}
+}

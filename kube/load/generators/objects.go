@@ -1,0 +1,128 @@
+// Package generators runs the load generators of an HTTP load as the pods of an Indexed Job: it
+// creates the Job and the Secret with the load's job, waits for the pods, connects to each by an
+// attach stream of the API server, and says what became of a lost one. The verb load http of
+// kubectl fettle uses it; package fleet drives the generators.
+package generators
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Request describes the pods to create.
+type Request struct {
+	Namespace string
+	Name      string // of the Job and the Secret
+	Image     string
+	Count     int
+	// CPU is requested for each pod; Memory is requested and is the limit.
+	CPU, Memory resource.Quantity
+	// AnyUser leaves the choice of the pods' user to the cluster, as OpenShift wants.
+	AnyUser bool
+	// Deadline is the time after which Kubernetes ends the pods.
+	Deadline time.Duration
+	// Load is the load's job as JSON.
+	Load []byte
+}
+
+// Limits of a request.
+const (
+	// MaxCount is the maximum number of generators.
+	MaxCount = 500
+	// MaxLoad is the maximum size of a load's job in a Secret, in bytes.
+	MaxLoad = core.MaxSecretSize
+	// KeptFor is the time for which Kubernetes keeps a Job that has ended without its caller.
+	KeptFor = 15 * time.Second
+)
+
+const (
+	// label has the Job's name, on each of its objects.
+	label = "fettle.dev/load-generators"
+	// user is the pods' user ID, which is not root and no account of a machine.
+	user     = 65532
+	filesDir = "/etc/fettle-load"
+	jobFile  = "job.json"
+	volume   = "job"
+)
+
+// Job returns the Indexed Job. A pod that fails is not replaced, and the others go on: the
+// caller judges the load. Kubernetes removes the Job some time after its pods have ended, and
+// ends them at the deadline.
+func (r *Request) Job() *batch.Job {
+	labels := map[string]string{label: r.Name, "app.kubernetes.io/name": "fettle-load", "app.kubernetes.io/managed-by": "kubectl-fettle"}
+	pod := core.PodSpec{
+		RestartPolicy: core.RestartPolicyNever, AutomountServiceAccountToken: to(false), EnableServiceLinks: to(false), TerminationGracePeriodSeconds: to(int64(5)),
+		TopologySpreadConstraints: []core.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: core.LabelHostname, WhenUnsatisfiable: core.ScheduleAnyway, LabelSelector: &meta.LabelSelector{MatchLabels: map[string]string{label: r.Name}},
+		}},
+		SecurityContext: &core.PodSecurityContext{RunAsNonRoot: to(true), SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault}},
+		Containers: []core.Container{{
+			Name: "generator", Image: r.Image, Args: []string{"load", "worker", "--job", filesDir + "/" + jobFile},
+			Stdin: true, StdinOnce: true, // the generator ends with the caller's connection
+			TerminationMessagePolicy: core.TerminationMessageFallbackToLogsOnError,
+			Resources:                core.ResourceRequirements{Requests: core.ResourceList{core.ResourceCPU: r.CPU, core.ResourceMemory: r.Memory}, Limits: core.ResourceList{core.ResourceMemory: r.Memory}},
+			SecurityContext:          &core.SecurityContext{AllowPrivilegeEscalation: to(false), ReadOnlyRootFilesystem: to(true), Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}}},
+			VolumeMounts:             []core.VolumeMount{{Name: volume, MountPath: filesDir, ReadOnly: true}},
+		}},
+		Volumes: []core.Volume{{Name: volume, VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{SecretName: r.Name}}}},
+	}
+	if !r.AnyUser {
+		pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup = to(int64(user)), to(int64(user))
+	}
+	return &batch.Job{
+		TypeMeta:   meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: meta.ObjectMeta{Namespace: r.Namespace, Name: r.Name, Labels: labels},
+		Spec: batch.JobSpec{
+			Completions: to(int32(r.Count)), Parallelism: to(int32(r.Count)), CompletionMode: to(batch.IndexedCompletion), BackoffLimitPerIndex: to(int32(0)),
+			ActiveDeadlineSeconds: to(int64(math.Ceil(r.Deadline.Seconds()))), TTLSecondsAfterFinished: to(int32(KeptFor.Seconds())),
+			Template: core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: labels}, Spec: pod},
+		},
+	}
+}
+
+// Secret returns the Secret with the load's job. The Job owns it, so it goes with the Job.
+func (r *Request) Secret(job types.UID) *core.Secret {
+	return &core.Secret{
+		TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: meta.ObjectMeta{
+			Namespace: r.Namespace, Name: r.Name, Labels: map[string]string{label: r.Name},
+			OwnerReferences: []meta.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: r.Name, UID: job}},
+		},
+		Immutable: to(true), Type: core.SecretTypeOpaque, Data: map[string][]byte{jobFile: r.Load},
+	}
+}
+
+func to[T any](v T) *T { return &v }
+
+// Role returns the rights that a caller needs, as kubectl create role takes them.
+func (r *Request) Role() []Right {
+	rights := []Right{
+		{"batch", "jobs", "", "create"}, {"batch", "jobs", "", "delete"}, {"", "secrets", "", "create"},
+		{"", "pods", "", "get"}, {"", "pods", "", "list"}, {"", "pods", "attach", "get"}, {"", "pods", "attach", "create"},
+	}
+	if r.AnyUser { // its admission lets only those set an owner who may delete the object
+		rights = append(rights, Right{"", "secrets", "", "delete"})
+	}
+	return rights
+}
+
+// Right is a verb on a resource, as in a Role.
+type Right struct{ Group, Resource, Subresource, Verb string }
+
+func (r Right) String() string {
+	name := r.Resource
+	if r.Subresource != "" {
+		name += "/" + r.Subresource
+	}
+	if r.Group != "" {
+		name += "." + r.Group
+	}
+	return fmt.Sprintf("%s %s", r.Verb, name)
+}
