@@ -131,7 +131,7 @@ type httpLoad struct {
 				Name, Lost string
 				Starts     int64
 				ClockError float64 `json:"clock_error_s"`
-				LateBegin  float64 `json:"late_begin_s"`
+				EndedEarly bool    `json:"ended_early"`
 			}
 		}
 	}
@@ -248,28 +248,58 @@ func TestLoadGeneratorsEnd(t *testing.T) {
 		return cmd, out, said
 	}
 	pods := r.Client.CoreV1().Pods(generatorSpace)
-	t.Run("pod deleted", func(t *testing.T) {
-		cmd, out, said := start(t, "--generators", "8")
+	// ends ends a generator, of eight, while all run. It returns the result, and which one it is.
+	ends := func(t *testing.T, end func(pod string)) (x httpLoad, at int, said string) {
+		t.Helper()
+		cmd, out, errs := start(t, "--generators", "8")
 		list, err := pods.List(t.Context(), meta.ListOptions{LabelSelector: generatorLabel})
 		r.must(err)
 		gone := list.Items[3].Name
-		r.must(pods.Delete(t.Context(), gone, meta.DeleteOptions{}))
+		end(gone)
 		_ = cmd.Wait()
-		var x httpLoad
-		if err := json.Unmarshal(out.Bytes(), &x); err != nil || cmd.ProcessState.ExitCode() != 1 || x.Body.Result != "client-lost" {
-			t.Fatalf("exit code %d, %v\n%s%s", cmd.ProcessState.ExitCode(), err, out, said)
+		if err := json.Unmarshal(out.Bytes(), &x); err != nil || cmd.ProcessState.ExitCode() != 1 {
+			t.Fatalf("exit code %d, %v\n%s%s", cmd.ProcessState.ExitCode(), err, out, errs)
 		}
 		all := int64(0)
-		for _, c := range x.Body.Generator.Clients {
-			if lost := c.Lost != ""; lost != (c.Name == gone) || lost && !strings.HasPrefix(c.Lost, "the pod was deleted on node node1 (last report at ") {
-				t.Errorf("%s was deleted: %+v", gone, c)
+		for i, c := range x.Body.Generator.Clients {
+			if c.Name == gone {
+				at = i
 			}
 			all += c.Starts
 		}
-		if w := x.Body.Whole; all != w.Starts || all == 0 || w.Errors != 0 || !strings.Contains(said.String(), "client "+gone+": the pod was deleted on node node1") {
-			t.Errorf("%+v\n%s", w, said)
+		if w := x.Body.Whole; all != w.Starts || all == 0 || w.Errors != 0 || !strings.Contains(errs.String(), "client "+gone) {
+			t.Errorf("%+v\n%s", w, errs)
 		}
 		r.Wait("nothing to be left", time.Minute, r.left)
+		return x, at, errs.String()
+	}
+	t.Run("pod deleted", func(t *testing.T) {
+		// A generator that is asked to end still reports what it counted.
+		x, at, said := ends(t, func(pod string) { r.must(pods.Delete(t.Context(), pod, meta.DeleteOptions{})) })
+		for i, c := range x.Body.Generator.Clients {
+			if c.EndedEarly != (i == at) || c.Lost != "" || c.Starts == 0 {
+				t.Errorf("%d was deleted: %+v", at, c)
+			}
+		}
+		if !strings.Contains(said, " was stopped on its machine; the figures of all clients end then") {
+			t.Error(said)
+		}
+	})
+	t.Run("generator killed", func(t *testing.T) {
+		x, at, _ := ends(t, func(pod string) {
+			p, err := pods.Get(t.Context(), pod, meta.GetOptions{})
+			r.must(err)
+			_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
+			run(t, "ctr", "--address", containerdSocket, "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id)
+		})
+		if x.Body.Result != "client-lost" {
+			t.Errorf("the result is %s", x.Body.Result)
+		}
+		for i, c := range x.Body.Generator.Clients {
+			if (c.Lost != "") != (i == at) || i == at && !strings.HasPrefix(c.Lost, "the generator on node node1 ended with exit code 137: Error (last report at ") {
+				t.Errorf("%d was killed: %+v", at, c)
+			}
+		}
 	})
 	t.Run("killed", func(t *testing.T) {
 		cmd, _, _ := start(t, "--generators", "8")

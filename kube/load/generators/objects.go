@@ -58,30 +58,30 @@ const (
 func (r *Request) Job() *batch.Job {
 	labels := map[string]string{label: r.Name, "app.kubernetes.io/name": "fettle-load", "app.kubernetes.io/managed-by": "kubectl-fettle"}
 	pod := core.PodSpec{
-		RestartPolicy: core.RestartPolicyNever, AutomountServiceAccountToken: to(false), EnableServiceLinks: to(false), TerminationGracePeriodSeconds: to(int64(5)),
+		RestartPolicy: core.RestartPolicyNever, AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), TerminationGracePeriodSeconds: new(int64(5)),
 		TopologySpreadConstraints: []core.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: core.LabelHostname, WhenUnsatisfiable: core.ScheduleAnyway, LabelSelector: &meta.LabelSelector{MatchLabels: map[string]string{label: r.Name}},
 		}},
-		SecurityContext: &core.PodSecurityContext{RunAsNonRoot: to(true), SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault}},
+		SecurityContext: &core.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault}},
 		Containers: []core.Container{{
 			Name: "generator", Image: r.Image, Args: []string{"load", "worker", "--job", filesDir + "/" + jobFile},
 			Stdin: true, StdinOnce: true, // the generator ends with the caller's connection
 			TerminationMessagePolicy: core.TerminationMessageFallbackToLogsOnError,
 			Resources:                core.ResourceRequirements{Requests: core.ResourceList{core.ResourceCPU: r.CPU, core.ResourceMemory: r.Memory}, Limits: core.ResourceList{core.ResourceMemory: r.Memory}},
-			SecurityContext:          &core.SecurityContext{AllowPrivilegeEscalation: to(false), ReadOnlyRootFilesystem: to(true), Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}}},
+			SecurityContext:          &core.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}}},
 			VolumeMounts:             []core.VolumeMount{{Name: volume, MountPath: filesDir, ReadOnly: true}},
 		}},
 		Volumes: []core.Volume{{Name: volume, VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{SecretName: r.Name}}}},
 	}
 	if !r.AnyUser {
-		pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup = to(int64(user)), to(int64(user))
+		pod.SecurityContext.RunAsUser, pod.SecurityContext.RunAsGroup = new(int64(user)), new(int64(user))
 	}
 	return &batch.Job{
 		TypeMeta:   meta.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		ObjectMeta: meta.ObjectMeta{Namespace: r.Namespace, Name: r.Name, Labels: labels},
 		Spec: batch.JobSpec{
-			Completions: to(int32(r.Count)), Parallelism: to(int32(r.Count)), CompletionMode: to(batch.IndexedCompletion), BackoffLimitPerIndex: to(int32(0)),
-			ActiveDeadlineSeconds: to(int64(math.Ceil(r.Deadline.Seconds()))), TTLSecondsAfterFinished: to(int32(KeptFor.Seconds())),
+			Completions: new(int32(r.Count)), Parallelism: new(int32(r.Count)), CompletionMode: new(batch.IndexedCompletion), BackoffLimitPerIndex: new(int32(0)),
+			ActiveDeadlineSeconds: new(int64(math.Ceil(r.Deadline.Seconds()))), TTLSecondsAfterFinished: new(int32(KeptFor.Seconds())),
 			Template: core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: labels}, Spec: pod},
 		},
 	}
@@ -95,11 +95,9 @@ func (r *Request) Secret(job types.UID) *core.Secret {
 			Namespace: r.Namespace, Name: r.Name, Labels: map[string]string{label: r.Name},
 			OwnerReferences: []meta.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: r.Name, UID: job}},
 		},
-		Immutable: to(true), Type: core.SecretTypeOpaque, Data: map[string][]byte{jobFile: r.Load},
+		Immutable: new(true), Type: core.SecretTypeOpaque, Data: map[string][]byte{jobFile: r.Load},
 	}
 }
-
-func to[T any](v T) *T { return &v }
 
 // Role returns the rights that a caller needs, as kubectl create role takes them.
 func (r *Request) Role() []Right {
