@@ -29,6 +29,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/requests/load"
 	loadfleet "fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/ui"
@@ -242,7 +243,11 @@ func TestLoadHTTP(t *testing.T) {
 	file := filepath.Join(state, "http", doc.ID+".json")
 	runs, err := evidence.ReadFile(file)
 	if err != nil || len(runs) != 1 || runs[0].Kind != load.Kind || runs[0].Machine.Name != p.URL || runs[0].Machine.Settings["generators"] != "3" || !strings.Contains(said, file) {
-		t.Errorf("%+v %v", runs, err)
+		t.Fatalf("%+v %v", runs, err)
+	}
+	// fettle runs show prints it as one of its own.
+	if of, err := runpage.ResultOf(runs[0]); err != nil || of == nil || len(of.(*load.Result).Generator.Clients) != 3 {
+		t.Errorf("%+v %v", of, err)
 	}
 	if strings.Contains(out+said, "geheim") {
 		t.Error("a secret is printed")
