@@ -224,6 +224,16 @@ func notReady(p *core.Pod) bool {
 	})
 }
 
+// message returns the last line of a generator's output that is a message for people: the others
+// are JSON for its caller.
+func message(output string) string {
+	lines := slices.DeleteFunc(strings.Split(output, "\n"), func(line string) bool { return strings.TrimSpace(line) == "" || strings.HasPrefix(line, "{") })
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
 // ended says why a pod has ended or ends.
 func ended(p *core.Pod) string {
 	at := Pod{p.Name, p.Spec.NodeName}.where()
@@ -243,7 +253,7 @@ func ended(p *core.Pod) string {
 			return fmt.Sprintf("the generator%s used more memory than its limit of %s and was killed (OOMKilled); raise --memory", at, limit)
 		case p.DeletionTimestamp != nil:
 		case t.ExitCode != 0:
-			return fmt.Sprintf("the generator%s ended with exit code %d: %s", at, t.ExitCode, cmp.Or(strings.TrimSpace(t.Message), t.Reason))
+			return fmt.Sprintf("the generator%s ended with exit code %d: %s", at, t.ExitCode, cmp.Or(message(t.Message), t.Reason))
 		default:
 			return fmt.Sprintf("the generator%s ended", at)
 		}
