@@ -212,7 +212,7 @@ func (s *streamRun) sample(run, warm time.Duration) (sample, error) {
 	}
 	v := sample{
 		goodput: 8 * bytes, cpuHere: s.here.CPU / (8 * all / 1e9), cpuThere: s.there.CPU / (8 * all / 1e9),
-		cpuShareHere: s.here.CPU / run.Seconds(), cpuSharePeer: s.there.CPU / run.Seconds(),
+		cpuShareHere: s.here.CPU / s.here.Wall, cpuSharePeer: s.there.CPU / s.there.Wall,
 		softirqHere: s.here.Softirq, softirqPeer: s.there.Softirq, busyHere: s.here.All, busyPeer: s.there.All,
 	}
 	var again, segments float64
@@ -239,75 +239,38 @@ func (b *Bench) requests(ctx context.Context, run time.Duration, size int) (samp
 	if err != nil {
 		return nil, err
 	}
-	v := sample{rate: r.rate, p50: stats.Median(r.timesS)}
-	v.quantiles(r.timesS, p99, p999)
+	v := sample{rate: r.rate}
+	v.setTimes(r.timesS, p99, p999)
 	return v, nil
 }
 
-// quantiles sets the 99th and 99.9th percentile where ten values are above them.
-func (v sample) quantiles(times []float64, names ...string) {
-	for i, q := range []float64{0.99, 0.999}[:len(names)] {
+// setTimes sets the median, and the percentiles above which at least one value is.
+func (v sample) setTimes(times []float64, percentiles ...string) {
+	v[p50] = stats.Median(times)
+	for i, q := range []float64{0.99, 0.999}[:len(percentiles)] {
 		if float64(len(times))*(1-q) >= 1 {
-			v[names[i]] = stats.Quantile(times, q)
+			v[percentiles[i]] = stats.Quantile(times, q)
 		}
 	}
-}
-
-// sample returns the values of a train.
-func (t *train) sample() (sample, error) {
-	if t.down.Received == 0 {
-		return nil, fmt.Errorf("%d UDP probes were sent, the peer received %d, and no answer came; a firewall may drop UDP", t.sent, t.up.Received)
-	}
-	up, down := t.lost()
-	v := sample{
-		p50: stats.Median(t.rttsS), jitterUp: t.up.JitterS, jitterDown: t.down.JitterS, lossUp: up, lossDown: down,
-		orderUp: float64(t.up.Reordered) / float64(t.up.Received), orderDown: float64(t.down.Reordered) / float64(t.down.Received),
-	}
-	v.quantiles(t.rttsS, p99)
-	return v, nil
 }
 
 // loaded measures the round trip on the idle and on the loaded path, the loaded one first every
 // second time.
-func (b *Bench) loaded(ctx context.Context, cell Cell, first bool) (sample, error) {
-	p, rtt := &b.Plan, b.Client.RTT
-	half := p.run(rtt) / 2
+func (b *Bench) loaded(ctx context.Context, cell Cell, loadedFirst bool) (sample, error) {
+	p := &b.Plan
+	half := p.run(b.Client.RTT) / 2
 	var idle, loaded *train
-	rest := func() (err error) {
-		idle, err = b.Client.probes(ctx, half, p.Every, p.Size)
-		return err
-	}
-	busy := func() error {
-		warm := max(half/4, 4*rtt)
-		j := b.job(cell, warm+half+tail)
-		j.Bytes = math.MaxInt64 / 2 // the time bounds it: the path must be loaded while it is probed
-		var probed error
-		probing := make(chan struct{})
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		_, err := b.Client.stream(ctx, j, func() {
-			go func() {
-				defer close(probing)
-				select {
-				case <-time.After(warm):
-				case <-ctx.Done():
-					probed = ctx.Err()
-					return
-				}
-				loaded, probed = b.Client.train(ctx, half, p.Every, p.Size)
-			}()
-		})
-		if err != nil {
+	turns := []func() error{
+		func() (err error) {
+			idle, err = b.Client.probes(ctx, half, p.Every, p.Size)
 			return err
-		}
-		<-probing
-		if probed != nil {
-			return probed
-		}
-		return b.Client.reported(ctx, loaded)
+		},
+		func() (err error) {
+			loaded, err = b.probesUnderLoad(ctx, cell, half)
+			return err
+		},
 	}
-	turns := []func() error{rest, busy}
-	if first {
+	if loadedFirst {
 		slices.Reverse(turns)
 	}
 	for _, turn := range turns {
@@ -315,13 +278,46 @@ func (b *Bench) loaded(ctx context.Context, cell Cell, first bool) (sample, erro
 			return nil, err
 		}
 	}
-	v := sample{}
+	return addedLatency(idle, loaded)
+}
+
+// probesUnderLoad sends a train while streams fill the path.
+func (b *Bench) probesUnderLoad(ctx context.Context, cell Cell, run time.Duration) (*train, error) {
+	warm := max(run/4, 4*b.Client.RTT)
+	j := b.job(cell, warm+run+tail)
+	j.Bytes = math.MaxInt64 / 2 // the time bounds it: the path must be full while it is probed
+	t := b.Client.newTrain(b.Plan.Every, b.Plan.Size)
+	defer t.stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := make(chan error, 1)
+	_, err := b.Client.stream(ctx, j, func() {
+		go func() {
+			select {
+			case <-time.After(warm):
+				sent <- t.send(ctx, run)
+			case <-ctx.Done():
+				sent <- ctx.Err()
+			}
+		}()
+	})
+	if err == nil {
+		err = <-sent
+	}
+	if err == nil {
+		err = t.finish(ctx)
+	}
+	return t, err
+}
+
+// addedLatency compares a train on the loaded path with one on the idle path.
+func addedLatency(idle, loaded *train) (sample, error) {
 	for _, t := range []*train{idle, loaded} {
 		if _, err := t.sample(); err != nil {
 			return nil, err
 		}
 	}
-	v[idleP50], v[loadP50] = stats.Median(idle.rttsS), stats.Median(loaded.rttsS)
+	v := sample{idleP50: stats.Median(idle.rttsS), loadP50: stats.Median(loaded.rttsS)}
 	v[addedP50] = v[loadP50] - v[idleP50]
 	if n := min(len(idle.rttsS), len(loaded.rttsS)); n >= 100 {
 		v[loadP99] = stats.Quantile(loaded.rttsS, 0.99)

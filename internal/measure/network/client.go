@@ -165,115 +165,10 @@ func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r str
 	return r, nil
 }
 
-// train is what came of isochronous probes.
-type train struct {
-	id    uint32
-	sent  int64
-	rttsS []float64
-	up    trainReport
-	down  trainReport
-}
-
-// lost returns the shares of the probes that were lost on each way.
-func (t *train) lost() (up, down float64) {
-	up = 1 - float64(t.up.Received)/float64(t.sent)
-	if t.up.Received > 0 {
-		down = max(0, 1-float64(t.down.Received)/float64(t.up.Received))
-	}
-	return up, down
-}
-
-// tail is how long a client waits for the last probes, in addition to the round trip.
-const tail = 100 * time.Millisecond
-
-// probes sends a train, and asks the peer what it received.
-func (c *Client) probes(ctx context.Context, run, every time.Duration, size int) (*train, error) {
-	t, err := c.train(ctx, run, every, size)
-	if err != nil {
-		return nil, err
-	}
-	return t, c.reported(ctx, t)
-}
-
-// train sends a probe of size bytes each interval for the time, and collects the replies.
-func (c *Client) train(ctx context.Context, run, every time.Duration, size int) (*train, error) {
-	c.trains++
-	t := &train{id: c.trains}
-	id, tag := c.trains, c.session.tag()
-	_ = c.udp.SetReadDeadline(time.Time{})
-	done := make(chan way, 1)
-	go func() {
-		var down way
-		p, oob := make([]byte, 64<<10), make([]byte, 256)
-		for {
-			n, m, _, _, err := c.udp.ReadMsgUDPAddrPort(p, oob)
-			var timeout net.Error
-			if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, net.ErrClosed) {
-				break
-			}
-			if err != nil || n < probeSize || [8]byte(p) != tag || p[atKind] != reply || binary.BigEndian.Uint32(p[atTrain:]) != id {
-				continue
-			}
-			came := arrival(oob[:m], time.Now()).UnixNano()
-			at := func(i int) int64 { return int64(binary.BigEndian.Uint64(p[i:])) }
-			double := down.doubled
-			down.take(binary.BigEndian.Uint32(p[atSeq:]), float64(came-at(atLeft))/1e9)
-			if down.doubled == double {
-				t.rttsS = append(t.rttsS, float64(came-at(atSent)-(at(atLeft)-at(atCame)))/1e9)
-			}
-		}
-		done <- down
-	}()
-	p := make([]byte, max(size, probeSize))
-	copy(p, tag[:])
-	binary.BigEndian.PutUint32(p[atTrain:], id)
-	p[atKind] = echoProbe
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	var failed error
-	for begin := time.Now(); time.Since(begin) < run && failed == nil; {
-		// A late sender catches up: the count of probes is that of the time.
-		for due := int64(time.Since(begin)/every) + 1; t.sent < due; t.sent++ {
-			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent))
-			binary.BigEndian.PutUint64(p[atSent:], uint64(time.Now().UnixNano()))
-			if _, err := c.udp.Write(p); err != nil && !isLoss(err) {
-				failed = err
-				break
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			failed = ctx.Err()
-		}
-	}
-	_ = c.udp.SetReadDeadline(time.Now().Add(tail + 3*c.RTT))
-	down := <-done
-	if failed != nil {
-		return nil, failed
-	}
-	t.down = down.report()
-	return t, nil
-}
-
-// reported adds the peer's count to a train.
-func (c *Client) reported(ctx context.Context, t *train) error {
-	a, err := c.ask(ctx, request{Train: t.id}, greeting)
-	if err != nil {
-		return err
-	}
-	if a.Train == nil {
-		return fmt.Errorf("the peer %s did not report its probes", c.Peer)
-	}
-	t.up = *a.Train
-	return nil
-}
-
 // requests are the times of requests and their answers.
 type requests struct {
 	rate   float64   // a second, one after the other
 	timesS []float64 // from the intended start, at half of that rate
-	lateS  float64   // the most that this program itself was late
 }
 
 // request sends requests of size bytes, which have answers of the same size: for half of the time
@@ -320,7 +215,6 @@ func (c *Client) request(ctx context.Context, run time.Duration, size int) (r re
 		if now < due {
 			time.Sleep(due - now)
 			start = time.Since(begin) // not what the timer is late
-			r.lateS = max(r.lateS, (start - due).Seconds())
 		}
 		if err := once(); err != nil {
 			return r, err

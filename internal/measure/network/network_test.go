@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
 )
@@ -259,7 +261,7 @@ func TestWay(t *testing.T) {
 	}{
 		"in order":  {[]uint32{0, 1, 2, 3}, []float64{5, 5, 5, 5}, trainReport{Received: 4}},
 		"late":      {[]uint32{0, 2, 3, 1, 4}, []float64{5, 5, 5, 5, 5}, trainReport{Received: 5, Reordered: 1}},
-		"twice":     {[]uint32{0, 1, 1, 2}, []float64{5, 5, 5, 5}, trainReport{Received: 3, Doubled: 1}},
+		"twice":     {[]uint32{0, 1, 1, 2}, []float64{5, 5, 5, 5}, trainReport{Received: 3, Duplicates: 1}},
 		"lost":      {[]uint32{0, 3}, []float64{5, 5}, trainReport{Received: 2}},
 		"jitter":    {[]uint32{0, 1, 2}, []float64{5, 21, 5}, trainReport{Received: 3, JitterS: 16}},
 		"of clocks": {[]uint32{0, 1, 2}, []float64{-1e6, -1e6, -1e6}, trainReport{Received: 3}},
@@ -271,6 +273,39 @@ func TestWay(t *testing.T) {
 		if got := w.report(); got != x.want {
 			t.Errorf("%s: %+v, want %+v", name, got, x.want)
 		}
+	}
+}
+
+// TestSlowPeer: probes that have come are not lost, however late the peer's program reads them, and
+// also if its buffer was too small for them.
+func TestSlowPeer(t *testing.T) {
+	for name, buffer := range map[string]int{"read late": arrivals, "small buffer": 16 << 10} {
+		t.Run(name, func(t *testing.T) {
+			p, key, _ := peer(t)
+			if err := withFD(p.udp, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer) }); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Dial(t.Context(), host.Live(), p.Address(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			p.mu.Lock() // the peer's program does not run
+			release := time.AfterFunc(400*time.Millisecond, p.mu.Unlock)
+			defer release.Stop()
+			run := 200 * time.Millisecond // ends before
+			if buffer < arrivals {
+				run = 800 * time.Millisecond // the kernel tells of what was dropped with the next one
+			}
+			train, err := c.probes(t.Context(), run, time.Millisecond, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			up, down := train.lost()
+			if up != 0 || down != 0 || (train.up.Overflowed > 0) != (buffer < arrivals) {
+				t.Errorf("%.2f and %.2f lost of %d: %+v %+v", up, down, train.sent, train.up, train.down)
+			}
+		})
 	}
 }
 
@@ -351,6 +386,19 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
+// TestShareOfEarlyEnd: a run that ends by its bytes used the processor for as long as it took.
+func TestShareOfEarlyEnd(t *testing.T) {
+	slots := make([]int64, 20) // 100 ms of a second
+	for i := range slots {
+		slots[i] = 5000
+	}
+	end := &streamReport{Slots: slots, processors: processors{CPU: 0.095, Wall: 0.1}}
+	v, err := (&streamRun{sender: end, receiver: end, here: end, there: end}).sample(time.Second, 250*time.Millisecond)
+	if err != nil || math.Abs(v[cpuShareHere]-0.95) > 1e-9 || math.Abs(v[cpuSharePeer]-0.95) > 1e-9 {
+		t.Errorf("%v, %v", v, err)
+	}
+}
+
 // TestLimit names what bounds the throughput.
 func TestLimit(t *testing.T) {
 	base := map[string]float64{goodput: 900e6, loadedRTT: 0.0003, idleRTT: 0.0002, retransmits: 0, rwndShare: 0, sndbufShare: 0, mssBytes: 1448, cpuShareHere: 0.2, cpuSharePeer: 0.2, softirqHere: 0.1, softirqPeer: 0.1, busyHere: 0.3, busyPeer: 0.3}
@@ -418,7 +466,7 @@ func FuzzReflector(f *testing.F) {
 		if size >= probeSize {
 			kind = p[atKind]
 		}
-		out := r.answer(p, time.Unix(0, 0))
+		out := r.answer(p, time.Unix(0, 0), 0)
 		if out == nil {
 			return
 		}

@@ -132,10 +132,10 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 		served <- err
 		return
 	}
-	go p.reflector.serve(func(b []byte, came time.Time) []byte {
+	go p.reflector.serve(func(b []byte, came time.Time, overflowed uint32) []byte {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.reflector.answer(b, came)
+		return p.reflector.answer(b, came, overflowed)
 	})
 	if p.Served != nil {
 		p.Served(c.RemoteAddr().String())
@@ -194,13 +194,7 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 			}
 			a.Stream, job = job.transfer(ctx, p.host, conns, job.Down), nil
 		case q.Train != 0:
-			p.mu.Lock()
-			r := trainReport{}
-			if p.reflector.train == q.Train {
-				r = p.reflector.way.report()
-			}
-			p.mu.Unlock()
-			a.Train = &r
+			a.Train = p.trainReport(ctx, q.Train)
 		case q.Path:
 			told := toldMTU(p.udp)
 			a.Told = &told
@@ -213,6 +207,30 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 	}
 }
 
+// trainReport reports a train when all of its probes that have come are counted and replied to, at
+// most half of the time for which the client waits.
+func (p *Peer) trainReport(ctx context.Context, id uint32) *trainReport {
+	count := func() (r trainReport) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.reflector.train == id {
+			r = p.reflector.way.report()
+		}
+		return r
+	}
+	before := trainReport{Received: -1}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(greeting / 2); ; <-tick.C {
+		r := count()
+		if r == before && !queued(p.udp) || time.Now().After(end) || ctx.Err() != nil {
+			return &r
+		}
+		before = r
+	}
+}
+
+// dropData closes connections of which no run was made.
 func (p *Peer) dropData() {
 	for {
 		select {

@@ -150,7 +150,11 @@ func (p *Plan) Takes(rtt time.Duration) time.Duration {
 
 // Words describes the plan before it begins.
 func (p *Plan) Words() string {
-	return fmt.Sprintf("%s, %d runs each, at most %s and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, unit.FormatSeconds(p.For.Seconds()), humanBytes(p.Bytes))
+	words := fmt.Sprintf("%s, %d runs each, at most %s and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, unit.FormatSeconds(p.For.Seconds()), humanBytes(p.Bytes))
+	if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Kind == LoadUp || c.Kind == LoadDown }) {
+		words += "; loaded cells fill the path for half of their time, whatever the bytes"
+	}
+	return words
 }
 
 // errNothing is returned if a run transferred too little to measure.

@@ -38,7 +38,7 @@ const (
 // dontFragment makes the kernel set DF on every datagram, ignore what it knows of the path MTU,
 // and keep the ICMP errors of a socket.
 func dontFragment(c *net.UDPConn, v6 bool) error {
-	return control1(c, func(fd int) error {
+	return withFD(c, func(fd int) error {
 		if v6 {
 			return errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE),
 				unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1))
@@ -48,23 +48,23 @@ func dontFragment(c *net.UDPConn, v6 bool) error {
 	})
 }
 
-// stampArrivals makes the kernel note when each datagram came, so that a busy program does not
-// count as a slow network.
+// stampArrivals makes the kernel note when each datagram came, and how many found the socket's
+// buffer full, so that a busy program does not count as a slow or lossy network.
 func stampArrivals(c *net.UDPConn) error {
-	return control1(c, func(fd int) error {
+	return withFD(c, func(fd int) error {
 		// A program that waits for a processor must not lose probes: a second of them fits. Only root may
 		// exceed net.core.rmem_max.
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, arrivals) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, arrivals)
 		}
-		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+		return errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1))
 	})
 }
 
 // arrivals is the size of the buffer for probes, in bytes. A small one takes 768 bytes of it.
 const arrivals = 8 << 20
 
-func control1(c syscall.Conn, do func(fd int) error) error {
+func withFD(c syscall.Conn, do func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -76,24 +76,40 @@ func control1(c syscall.Conn, do func(fd int) error) error {
 	return inner
 }
 
-// arrival returns when a datagram came, from its control messages; now if the kernel did not say.
-func arrival(oob []byte, now time.Time) time.Time {
+// arrival returns when a datagram came, and how many have found the buffer full since the socket
+// was opened, from its control messages. The time is now if the kernel did not say.
+func arrival(oob []byte, now time.Time) (came time.Time, overflowed uint32) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
-		return now
+		return now, 0
 	}
+	came = now
 	for _, m := range messages {
-		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16 {
-			return time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+		switch {
+		case m.Header.Level != unix.SOL_SOCKET:
+		case m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16:
+			came = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+		case m.Header.Type == unix.SO_RXQ_OVFL && len(m.Data) >= 4:
+			overflowed = binary.NativeEndian.Uint32(m.Data)
 		}
 	}
-	return now
+	return came, overflowed
+}
+
+// queued reports whether datagrams have come that were not read.
+func queued(c *net.UDPConn) bool {
+	n := 0
+	_ = withFD(c, func(fd int) (err error) {
+		n, err = unix.IoctlGetInt(fd, unix.SIOCINQ)
+		return err
+	})
+	return n > 0
 }
 
 // toldMTU empties the error queue of a socket, and returns the smallest MTU that a router
 // reported by ICMP, or 0.
 func toldMTU(c *net.UDPConn) (mtu int) {
-	_ = control1(c, func(fd int) error {
+	_ = withFD(c, func(fd int) error {
 		data, oob := make([]byte, 512), make([]byte, 512)
 		for {
 			_, n, _, _, err := unix.Recvmsg(fd, data, oob, unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -121,13 +137,15 @@ func toldMTU(c *net.UDPConn) (mtu int) {
 
 // way has the counts of one direction of a train.
 type way struct {
-	received  int64
-	next      uint32 // the expected sequence number
-	reordered int64  // came after a later one (RFC 4737)
-	doubled   int64  // came a second time
-	seen      map[uint32]bool
-	jitter    float64 // sum of the differences of transit times between neighbors, in seconds
-	transit   float64 // of the last one
+	received     int64
+	next         uint32 // the expected sequence number
+	reordered    int64  // came after a later one (RFC 4737)
+	duplicates   int64  // came a second time
+	overflowedAt uint32 // datagrams that found the socket's buffer full, when the first of this train came
+	overflowed   int64  // the same since then
+	seen         map[uint32]bool
+	jitter       float64 // sum of the differences of transit times between neighbors, in seconds
+	transit      float64 // of the last one
 }
 
 // take counts a datagram with its transit time, which may include the difference of two clocks.
@@ -136,7 +154,7 @@ func (w *way) take(seq uint32, transit float64) {
 		w.seen = map[uint32]bool{}
 	}
 	if w.seen[seq] {
-		w.doubled++
+		w.duplicates++
 		return
 	}
 	w.seen[seq] = true
@@ -152,17 +170,27 @@ func (w *way) take(seq uint32, transit float64) {
 	}
 }
 
-// trainReport is the peer's count of a train. JitterS is the mean difference of the transit times of
+// overflow takes the socket's count of datagrams that found its buffer full.
+func (w *way) overflow(total uint32) {
+	if w.received == 0 {
+		w.overflowedAt = total
+	}
+	w.overflowed = int64(total - w.overflowedAt)
+}
+
+// trainReport is the count of one direction of a train. JitterS is the mean difference of the transit times of
 // neighbors. RFC 3550 (6.4.1) smooths the same difference over the last 16 or so, which is noisier.
 type trainReport struct {
-	Received  int64   `json:"received"`
-	Reordered int64   `json:"reordered"`
-	Doubled   int64   `json:"duplicated"`
-	JitterS   float64 `json:"jitter_s"`
+	Received   int64 `json:"received"`
+	Reordered  int64 `json:"reordered"`
+	Duplicates int64 `json:"duplicated"`
+	// Overflowed have come, but found the buffer of the socket full.
+	Overflowed int64   `json:"overflowed,omitempty"`
+	JitterS    float64 `json:"jitter_s"`
 }
 
 func (w *way) report() trainReport {
-	return trainReport{Received: w.received, Reordered: w.reordered, Doubled: w.doubled, JitterS: w.jitter / float64(max(1, w.received-1))}
+	return trainReport{Received: w.received, Reordered: w.reordered, Duplicates: w.duplicates, Overflowed: w.overflowed, JitterS: w.jitter / float64(max(1, w.received-1))}
 }
 
 // reflector answers the probes of one session.
@@ -176,7 +204,8 @@ type reflector struct {
 }
 
 // answer makes the reply of a datagram, or returns nil if it is not a probe of the session.
-func (r *reflector) answer(p []byte, came time.Time) []byte {
+// overflowed is the socket's count of datagrams that found its buffer full.
+func (r *reflector) answer(p []byte, came time.Time, overflowed uint32) []byte {
 	if len(p) < probeSize || [8]byte(p) != r.tag {
 		return nil
 	}
@@ -187,6 +216,7 @@ func (r *reflector) answer(p []byte, came time.Time) []byte {
 		if train != r.train {
 			r.train, r.way = train, way{}
 		}
+		r.way.overflow(overflowed)
 		r.way.take(seq, float64(came.UnixNano()-sent)/1e9)
 	case smallReply:
 		out = p[:probeSize]
@@ -202,9 +232,8 @@ func (r *reflector) answer(p []byte, came time.Time) []byte {
 	return out
 }
 
-// serve answers probes until the connection is closed. count is called with each one's lock held
-// by the caller's means: it runs answer.
-func (r *reflector) serve(count func(p []byte, came time.Time) []byte) {
+// serve answers probes until the connection is closed. It calls answer, which makes the reply.
+func (r *reflector) serve(answer func(p []byte, came time.Time, overflowed uint32) []byte) {
 	p, oob := make([]byte, 64<<10), make([]byte, 256)
 	for {
 		n, m, _, from, err := r.conn.ReadMsgUDPAddrPort(p, oob)
@@ -214,7 +243,8 @@ func (r *reflector) serve(count func(p []byte, came time.Time) []byte) {
 		if err != nil { // an ICMP error, which the error queue has too
 			continue
 		}
-		out := count(p[:n], arrival(oob[:m], time.Now()))
+		came, overflowed := arrival(oob[:m], time.Now())
+		out := answer(p[:n], came, overflowed)
 		if out == nil {
 			continue
 		}
@@ -224,6 +254,7 @@ func (r *reflector) serve(count func(p []byte, came time.Time) []byte) {
 	}
 }
 
+// tooBig replies that the interface does not carry the reply of the requested size.
 func (r *reflector) tooBig(out []byte, to netip.AddrPort) {
 	out = out[:probeSize]
 	out[atKind] = tooBig

@@ -112,8 +112,10 @@ func cpuTimes(h *host.Host) (times []cpuTime) {
 
 // processors is the work of this machine's processors during a run.
 type processors struct {
-	// CPU is the time of this process, in seconds.
-	CPU float64 `json:"cpu_s"`
+	// CPU is the time of this process in seconds, and Wall that of the run, which ends early if all
+	// bytes are sent.
+	CPU  float64 `json:"cpu_s"`
+	Wall float64 `json:"wall_s"`
 	// Busiest is the share of the run in which the busiest processor was not idle, and Softirq the
 	// largest share of a processor in interrupts. 0 to 1, -1 if unknown.
 	Busiest float64 `json:"busiest_cpu_share"`
@@ -124,9 +126,9 @@ type processors struct {
 
 // watchCPU returns a function that returns the work since now.
 func watchCPU(h *host.Host) func() processors {
-	before, times := processCPU(), cpuTimes(h)
+	begin, before, times := time.Now(), processCPU(), cpuTimes(h)
 	return func() processors {
-		p := processors{CPU: (processCPU() - before).Seconds(), Busiest: -1, Softirq: -1, All: -1}
+		p := processors{CPU: (processCPU() - before).Seconds(), Wall: time.Since(begin).Seconds(), Busiest: -1, Softirq: -1, All: -1}
 		now := cpuTimes(h)
 		var busy, all uint64
 		for i, t := range now {
