@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/size"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/text"
@@ -25,6 +26,7 @@ import (
 type benchNetworkOptions struct {
 	serve, untilInputEnds bool
 	key, cells, bytes     string
+	overlay               string
 	takes, every          time.Duration
 	size                  int
 	dryRun                bool
@@ -39,7 +41,9 @@ TCP with one and several streams in both directions and what limits it, time of 
 jitter, loss and reordering of UDP, the latency that load adds, and the path MTU.
 The peer is ssh:HOST, where fettle is then started, or HOST, where you have started
 fettle bench network --serve ADDRESS: it binds one address of that machine, serves one
-client that has its key, and ends after 30 minutes.`,
+client that has its key, and ends after 30 minutes.
+With --overlay the same cells are measured inside an overlay network too, which shows
+what its tunnels cost.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			word := strings.Join(args, "")
@@ -54,6 +58,7 @@ client that has its key, and ends after 30 minutes.`,
 	f.BoolVar(&o.untilInputEnds, "until-input-ends", false, "with --serve: end with standard input")
 	_ = f.MarkHidden("until-input-ends")
 	f.StringVar(&o.key, "key", "", "key that the other side prints (default $FETTLE_NETWORK_KEY)")
+	f.StringVar(&o.overlay, "overlay", "", "address of the peer inside an overlay network, to compare; on both sides unless PEER is ssh:HOST")
 	f.StringVar(&o.cells, "cells", "", "measurements, such as send-1,receive-8,request-64k,udp,loaded-send (default ten of them)")
 	f.DurationVar(&o.takes, "for", network.DefaultFor, "time of each measurement, such as 30s")
 	f.StringVar(&o.bytes, "bytes", "", "most that each measurement of throughput transfers, such as 10GiB (default 1GiB)")
@@ -80,7 +85,10 @@ client that has its key, and ends after 30 minutes.`,
 // plan returns the plan of the options, which are valid.
 func (o benchNetworkOptions) plan() network.Plan {
 	p := network.NewPlan()
-	p.For, p.Every, p.Size = o.takes, o.every, o.size
+	p.For, p.Every, p.Size, p.Overlay = o.takes, o.every, o.size, o.overlay != ""
+	if p.Overlay {
+		p.Cells = network.OverlayCells()
+	}
 	if o.cells != "" {
 		p.Cells, _ = network.ParseCells(o.cells)
 	}
@@ -107,7 +115,7 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	if err := mayMeasure(m); err != nil {
 		return err
 	}
-	client, end, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable))}.Connect(ctx, m.Host)
+	c, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable)), Overlay: o.overlay}.Connect(ctx, m.Host)
 	switch {
 	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrKey), errors.Is(err, network.ErrPort):
 		return ui.Exit(ui.Usage, err)
@@ -116,14 +124,15 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	case err != nil:
 		return err
 	}
-	defer end()
+	defer c.Close()
+	client := c.Client
 	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
 	if o.key != "" {
 		a.command = strings.ReplaceAll(a.command, o.key, host.Redacted)
 	}
 	k := a.keeper(m, network.RecordKind)
 	step, stop := a.screen.Steps(p.Takes(client.RTT))
-	b := network.Bench{Client: client, Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
+	b := network.Bench{Client: client, Overlay: c.Overlay, Forecast: forecasts(c), Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
 	b.Progress = func(done, all int, c network.Cell) {
 		step(text.Sprintf("%d of %d: %s", done+1, all, c.Name()), done, all)
 	}
@@ -136,21 +145,41 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	return finish(ctx, a, k, verdict, result, err, "the connections are closed", nil)
 }
 
+// forecasts returns the MTUs that size network calculates inside the overlay of a connection, or
+// inside each kind if this machine's device does not have one.
+func forecasts(c *network.Connection) (all []network.Forecast) {
+	if c.Overlay == nil {
+		return nil
+	}
+	for _, kind := range []string{"vxlan", "geneve"} {
+		if mine := c.Overlay.Local.Kind; mine != kind && (mine == "vxlan" || mine == "geneve") {
+			continue
+		}
+		mtu, err := size.OverlayMTU(kind, false, c.Client.Local.MTU)
+		encrypted, errIPsec := size.OverlayMTU(kind, true, c.Client.Local.MTU)
+		if err == nil && errIPsec == nil {
+			all = append(all, network.Forecast{Overlay: kind, MTU: mtu, IPsec: encrypted})
+		}
+	}
+	return all
+}
+
 // serveNetwork is the other side of a bench.
 func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word string) error {
-	at, err := network.ServeAt(word)
-	if err != nil {
-		return ui.Hinted(ui.Usage, err, "this machine has "+strings.Join(addresses(), ", "))
-	}
 	key := network.NewKey()
-	peer, err := network.Listen(host.Live(), at, key)
-	switch {
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return ui.Hinted(ui.Usage, fmt.Errorf("%s is not an address of this machine", at.Addr()), "this machine has "+strings.Join(addresses(), ", "))
-	case errors.Is(err, syscall.EADDRINUSE):
-		return ui.Hinted(ui.Failed, fmt.Errorf("port %d of %s is in use, perhaps by another fettle that waits", at.Port(), at.Addr()), "choose another port: --serve ADDRESS:PORT")
-	case err != nil:
+	peer, err := listenNetwork(word, key)
+	if err != nil {
 		return err
+	}
+	served := network.Served{Schema: network.ServeSchema, Address: peer.Address().String(), Key: key}
+	if o.overlay != "" {
+		inside, err := listenNetwork(o.overlay, key)
+		if err != nil {
+			peer.Close()
+			return err
+		}
+		served.Overlay = inside.Address().String()
+		peer.Overlay = inside
 	}
 	if o.untilInputEnds {
 		var cancel context.CancelFunc
@@ -160,17 +189,13 @@ func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word stri
 			cancel()
 		}()
 	}
-	served := network.Served{Schema: network.ServeSchema, Address: peer.Address().String(), Key: key}
-	served.Headline.Line("waiting on %s for one client, at most %s", served.Address, served.Headline.Value("life_s", network.PeerLife.Seconds(), unit.FormatSeconds(network.PeerLife.Seconds())))
-	if a.data() {
-		if err := a.result(served, nil); err != nil {
-			return err
+	if err := a.sayServed(&served); err != nil {
+		return err
+	}
+	peer.Served = func(client string) {
+		if !a.data() {
+			a.screen.Say("serving %s", client)
 		}
-	} else {
-		ui.PrintHeadline(a.screen, &served.Headline)
-		ui.PrintLine(a.screen, "on the other machine:")
-		ui.PrintCommand(a.screen, fmt.Sprintf("fettle bench network %s --key %s", served.Address, key))
-		peer.Served = func(client string) { a.screen.Say("serving %s", client) }
 	}
 	err = peer.Serve(ctx)
 	switch {
@@ -182,6 +207,38 @@ func (a *app) serveNetwork(ctx context.Context, o benchNetworkOptions, word stri
 		return nil
 	}
 	return err
+}
+
+// listenNetwork binds an address of this machine.
+func listenNetwork(word, key string) (*network.Peer, error) {
+	at, err := network.ServeAt(word)
+	if err != nil {
+		return nil, ui.Hinted(ui.Usage, err, "this machine has "+strings.Join(addresses(), ", "))
+	}
+	peer, err := network.Listen(host.Live(), at, key)
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, ui.Hinted(ui.Usage, fmt.Errorf("%s is not an address of this machine", at.Addr()), "this machine has "+strings.Join(addresses(), ", "))
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, ui.Hinted(ui.Failed, fmt.Errorf("port %d of %s is in use, perhaps by another fettle that waits", at.Port(), at.Addr()), "choose another port: --serve ADDRESS:PORT")
+	}
+	return peer, err
+}
+
+// sayServed prints where the peer waits, and the call for the other machine.
+func (a *app) sayServed(s *network.Served) error {
+	s.Headline.Line("waiting on %s for one client, at most %s", s.Address, s.Headline.Value("life_s", network.PeerLife.Seconds(), unit.FormatSeconds(network.PeerLife.Seconds())))
+	if a.data() {
+		return a.result(*s, nil)
+	}
+	ui.PrintHeadline(a.screen, &s.Headline)
+	ui.PrintLine(a.screen, "on the other machine:")
+	call := fmt.Sprintf("fettle bench network %s --key %s", s.Address, s.Key)
+	if s.Overlay != "" {
+		call += " --overlay " + s.Overlay
+	}
+	ui.PrintCommand(a.screen, call)
+	return nil
 }
 
 // addresses returns the addresses of this machine that another one may reach.

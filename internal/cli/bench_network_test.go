@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,9 +24,9 @@ type servedPeer struct {
 	said watched
 }
 
-func servePeer(t *testing.T) *servedPeer {
+func servePeer(t *testing.T, more ...string) *servedPeer {
 	t.Helper()
-	p := &servedPeer{cmd: fettleCommand(t, "bench", "network", "--serve", "127.0.0.1:0", "--output", "json")}
+	p := &servedPeer{cmd: fettleCommand(t, append([]string{"bench", "network", "--serve", "127.0.0.1:0", "--output", "json"}, more...)...)}
 	var out watched
 	p.cmd.Stdout, p.cmd.Stderr = &out, &p.said
 	if err := p.cmd.Start(); err != nil {
@@ -65,6 +66,29 @@ func TestBenchNetwork(t *testing.T) {
 			t.Errorf("%v: %s", err, shown)
 		}
 	})
+	t.Run("an overlay", func(t *testing.T) {
+		p := servePeer(t, "--overlay", "127.0.0.2:0")
+		out, err := bench(p.Address, "--key", p.Key, "--overlay", p.Overlay, "--cells", "send-1,request-1", "--for", "2s", "--output", "json").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r evidence.Run
+		var body network.Result
+		if err := errors.Join(json.Unmarshal(out, &r), json.Unmarshal(r.Body, &body)); err != nil {
+			t.Fatal(err)
+		}
+		bodyValid(t, &r)
+		if body.Overlay == nil || body.Overlay.Peer != p.Overlay || len(body.Overlay.Costs) != 2 || len(body.Series) != 4 || len(body.Overlay.Forecast) != 2 || body.Overlay.Forecast[0].MTU != body.Local.MTU-50 || body.Overlay.Forecast[1].IPsec != body.Local.MTU-146 {
+			t.Errorf("%+v", body.Overlay)
+		}
+		if err := p.cmd.Wait(); err != nil {
+			t.Errorf("the peer: %v: %s", err, p.said.String())
+		}
+		shown, err := fettleCommand(t, "--state-dir", state, "runs", "show", r.ID).CombinedOutput()
+		if err != nil || !strings.Contains(string(shown), "inside / outside") {
+			t.Errorf("%v: %s", err, shown)
+		}
+	})
 	t.Run("interrupted", func(t *testing.T) {
 		p := servePeer(t)
 		cmd := bench(p.Address, "--cells", "udp", "--for", "1h", "--every", "10ms")
@@ -97,6 +121,7 @@ func TestBenchNetwork(t *testing.T) {
 		"all addresses":      {[]string{"--serve", "0.0.0.0"}, 2, "stands for all addresses"},
 		"a name":             {[]string{"--serve", "somewhere"}, 2, "not an address of this machine"},
 		"no address":         {[]string{"--serve"}, 2, "which address?"},
+		"an overlay's":       {[]string{"--serve", "127.0.0.1:0", "--overlay", "192.0.2.7"}, 2, "192.0.2.7 is not an address of this machine"},
 		"another machine's":  {[]string{"--serve", "192.0.2.7"}, 2, "is not an address of this machine"},
 		"serve with a cell":  {[]string{"--serve", "127.0.0.1", "--cells", "udp"}, 2, "--serve"},
 		"a port":             {[]string{"192.0.2.7:99999", "--key", "00"}, 2, "the port is not a number"},

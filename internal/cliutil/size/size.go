@@ -3,6 +3,7 @@
 package size
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -361,4 +362,16 @@ func (p *Program) size(ctx context.Context, wish sizing.Request, here map[string
 	}
 	sizing.Print(p.Screen, r, o.show)
 	return err
+}
+
+// OverlayMTU returns the MTU that size network calculates inside an overlay, vxlan or geneve, on
+// devices with an MTU, in bytes.
+func OverlayMTU(overlay string, ipsec bool, device int) (int, error) {
+	f, err := figures()
+	if err != nil {
+		return 0, err
+	}
+	r := sizing.NewResult(f, "network", "")
+	mtu, _, _, err := server.MTU(r, overlay, ipsec, device)
+	return mtu, cmp.Or(r.Err(), err)
 }

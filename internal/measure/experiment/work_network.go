@@ -20,7 +20,7 @@ type networkWork struct {
 	target network.Target
 	bench  *network.Bench
 	since  time.Time
-	end    func()
+	peer   *network.Connection
 	round  int
 }
 
@@ -60,11 +60,11 @@ func (w *networkWork) once(ctx context.Context) (float64, error) {
 		_ = w.Close()
 	}
 	if w.bench == nil {
-		client, end, err := w.target.Connect(ctx, w.host)
+		c, err := w.target.Connect(ctx, w.host)
 		if err != nil {
 			return 0, err
 		}
-		w.bench, w.since, w.end = &network.Bench{Client: client, Plan: network.NewPlan()}, time.Now(), end
+		w.bench, w.since, w.peer = &network.Bench{Client: c.Client, Plan: network.NewPlan()}, time.Now(), c
 	}
 	w.round++
 	return w.bench.Once(ctx, w.cell, w.round)
@@ -73,7 +73,7 @@ func (w *networkWork) once(ctx context.Context) (float64, error) {
 // Close ends the connection, which ends the peer.
 func (w *networkWork) Close() error {
 	if w.bench != nil {
-		w.end()
+		w.peer.Close()
 		w.bench = nil
 	}
 	return nil

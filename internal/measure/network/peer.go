@@ -31,6 +31,9 @@ type Peer struct {
 	tcp    *net.TCPListener
 	udp    *net.UDPConn
 	Served func(client string) // called when the client has connected; may be nil
+	// Overlay serves the same client at an address inside an overlay network, as long as this peer;
+	// may be nil.
+	Overlay *Peer
 
 	mu        sync.Mutex
 	session   *session
@@ -62,17 +65,24 @@ func Listen(h *host.Host, at netip.AddrPort, key string) (*Peer, error) {
 // Address returns the bound address.
 func (p *Peer) Address() netip.AddrPort { return p.tcp.Addr().(*net.TCPAddr).AddrPort() }
 
+// Close ends a peer that does not serve.
+func (p *Peer) Close() { p.tcp.Close(); p.udp.Close() }
+
 // Serve serves one client until that disconnects, ctx ends, or PeerLife is over (ErrLife).
 func (p *Peer) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, PeerLife, ErrLife)
 	defer cancel()
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	stop := context.AfterFunc(ctx, func() { p.tcp.Close(); p.udp.Close() })
+	if p.Overlay != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		conns.Go(func() { _ = p.Overlay.Serve(ctx) })
+	}
+	stop := context.AfterFunc(ctx, p.Close)
 	defer func() {
 		if stop() {
-			p.tcp.Close()
-			p.udp.Close()
+			p.Close()
 		}
 	}()
 	served := make(chan error, 1)

@@ -120,6 +120,8 @@ type Plan struct {
 	// Every is the interval of isochronous probes, and Size their payload in bytes of UDP.
 	Every time.Duration
 	Size  int
+	// Overlay doubles the runs: each cell is also measured inside an overlay network.
+	Overlay bool
 }
 
 // Probes of a plan.
@@ -145,7 +147,11 @@ func (p *Plan) warm(rtt time.Duration) time.Duration {
 
 // Takes returns the time of all cells. rtt is 0 if it is not known.
 func (p *Plan) Takes(rtt time.Duration) time.Duration {
-	return Rounds * p.run(rtt) * time.Duration(len(p.Cells))
+	takes := Rounds * p.run(rtt) * time.Duration(len(p.Cells))
+	if p.Overlay {
+		takes *= 2
+	}
+	return takes
 }
 
 // Words describes the plan before it begins.
@@ -153,6 +159,9 @@ func (p *Plan) Words() string {
 	words := fmt.Sprintf("%s, %d runs each, at most %s and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, unit.FormatSeconds(p.For.Seconds()), humanBytes(p.Bytes))
 	if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Kind == LoadUp || c.Kind == LoadDown }) {
 		words += "; loaded cells fill the path for half of their time, whatever the bytes"
+	}
+	if p.Overlay {
+		words += "; each also inside the overlay"
 	}
 	return words
 }

@@ -56,6 +56,11 @@ func (r *Result) Headline() (h ui.Headline) {
 	if r.Path != nil {
 		h.Line("%s", r.Path.line(&h))
 	}
+	if r.Overlay != nil {
+		if line := r.Overlay.line(&h); line != "" {
+			h.Line("%s", line)
+		}
+	}
 	return h
 }
 
@@ -105,8 +110,14 @@ func (r *Result) Print(s *ui.Screen, run *evidence.Run) {
 	r.streams(s)
 	r.times(s)
 	r.udp(s)
+	if r.Overlay != nil {
+		r.Overlay.print(s, r.Path)
+	}
 	g := ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	g.Row("peer", "%s %s", r.Peer, r.Name)
+	if o := r.Overlay; o != nil {
+		g.Row("overlay", "%s: %s here, %s at the peer", o.Peer, o.Local.words(), o.Remote.words())
+	}
 	g.Row("ends", "%s here, %s at the peer; congestion control %s and %s", r.Local.words(), r.Remote.words(), r.Local.Congestion, r.Remote.Congestion)
 	if run.ID != "" {
 		g.Row("evidence", "run %s", run.ID)
@@ -118,6 +129,9 @@ func (e End) words() string {
 	name := e.Interface
 	if name == "" {
 		name = "interface unknown"
+	}
+	if e.Kind != "" {
+		name += ", " + e.Kind
 	}
 	return fmt.Sprintf("%s (MTU %d)", name, e.MTU)
 }

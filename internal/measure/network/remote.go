@@ -24,13 +24,33 @@ type Served struct {
 	Schema   string      `json:"schema"` // fettle/bench-network-serve/v1
 	Headline ui.Headline `json:"headline"`
 	Address  string      `json:"address"`
+	Overlay  string      `json:"overlay,omitempty"` // address inside an overlay network
 	Key      string      `json:"key"`
 }
 
 // Target names a peer: an address and its key, or a host on which ssh starts one.
 type Target struct {
-	Host string // address[:port], name[:port], or ssh:[USER@]HOST
-	Key  string // not with ssh
+	Host    string // address[:port], name[:port], or ssh:[USER@]HOST
+	Key     string // not with ssh
+	Overlay string // address[:port] of the same machine inside an overlay network; may be empty
+}
+
+// Connection is a connection to a peer.
+type Connection struct {
+	Client  *Client
+	Overlay *Client // nil without an overlay
+	stop    func()  // ends a peer that was started through ssh
+}
+
+// Close ends the sessions, which ends the peer.
+func (c *Connection) Close() {
+	if c.Overlay != nil {
+		c.Overlay.Close()
+	}
+	if c.Client != nil {
+		c.Client.Close()
+	}
+	c.stop()
 }
 
 // ErrNoKey is returned if the key of a peer is missing.
@@ -45,39 +65,52 @@ var ErrPort = errors.New("the port is not a number from 1 to 65535")
 // remoteStart is the time limit of ssh and the peer's start.
 const remoteStart = time.Minute
 
-// Connect connects to the peer. With ssh it starts the peer first, and end stops it.
-func (t Target) Connect(ctx context.Context, h *host.Host) (c *Client, end func(), err error) {
-	stop := func() {}
+// Connect connects to the peer. With ssh it starts the peer first.
+func (t Target) Connect(ctx context.Context, h *host.Host) (_ *Connection, err error) {
 	name, remote := ssh.ParseHost(t.Host)
 	if !remote && strings.HasPrefix(t.Host, "ssh:") {
-		return nil, nil, fmt.Errorf("%q is not a host of ssh: want ssh:HOST or ssh:USER@HOST", t.Host)
+		return nil, fmt.Errorf("%q is not a host of ssh: want ssh:HOST or ssh:USER@HOST", t.Host)
 	}
-	at, key := t.Host, t.Key
+	c := &Connection{stop: func() {}}
+	at, overlay, key := t.Host, t.Overlay, t.Key
 	if remote {
-		var s *ssh.Session
-		var served Served
-		if s, served, err = start(ctx, name); err != nil {
-			return nil, nil, fmt.Errorf("peer %s: %w", name, err)
+		s, served, err := start(ctx, name, t.Overlay)
+		if err != nil {
+			return nil, fmt.Errorf("peer %s: %w", name, err)
 		}
-		stop, at, key = s.Close, served.Address, served.Key
+		c.stop, at, overlay, key = s.Close, served.Address, served.Overlay, served.Key
 	}
 	if key == "" {
-		return nil, nil, ErrNoKey
+		return nil, ErrNoKey
 	}
-	address, err := resolve(ctx, at)
-	if err == nil {
-		c, err = Dial(ctx, h, address, key)
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if c.Client, err = dialName(ctx, h, at, key); err != nil || overlay == "" {
+		return c, err
 	}
-	if err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return c, func() { c.Close(); stop() }, nil
+	c.Overlay, err = dialName(ctx, h, overlay, key)
+	return c, err
 }
 
-// start runs a peer through ssh, and waits until it is ready.
-func start(ctx context.Context, host string) (_ *ssh.Session, served Served, err error) {
-	words, err := ssh.Command(host, "fettle", "bench", "network", "--serve", "--until-input-ends", "--output", "json")
+func dialName(ctx context.Context, h *host.Host, word, key string) (*Client, error) {
+	address, err := resolve(ctx, word)
+	if err != nil {
+		return nil, err
+	}
+	return Dial(ctx, h, address, key)
+}
+
+// start runs a peer through ssh, which also binds an address inside an overlay unless that is "",
+// and waits until it is ready.
+func start(ctx context.Context, host, overlay string) (_ *ssh.Session, served Served, err error) {
+	call := []string{"fettle", "bench", "network", "--serve", "--until-input-ends", "--output", "json"}
+	if overlay != "" {
+		call = append(call, "--overlay", overlay)
+	}
+	words, err := ssh.Command(host, call...)
 	if err != nil {
 		return nil, served, err
 	}

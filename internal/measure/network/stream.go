@@ -154,6 +154,40 @@ func (r *streamReport) goodput(run, warm time.Duration) float64 {
 	return float64(all-before) / (float64(len(slots)-first) * slot.Seconds())
 }
 
+// sample returns the values of a run of streams.
+func (s *streamRun) sample(run, warm time.Duration) (sample, error) {
+	bytes := s.receiver.goodput(run, warm)
+	if bytes <= 0 {
+		return nil, errNothing
+	}
+	all := 0.0
+	for _, n := range s.receiver.Slots {
+		all += float64(n)
+	}
+	v := sample{
+		goodput: 8 * bytes, cpuHere: s.here.CPU / (8 * all / 1e9), cpuThere: s.there.CPU / (8 * all / 1e9),
+		cpuShareHere: s.here.CPU / s.here.Wall, cpuSharePeer: s.there.CPU / s.there.Wall,
+		softirqHere: s.here.Softirq, softirqPeer: s.there.Softirq, busyHere: s.here.All, busyPeer: s.there.All,
+	}
+	var again, segments float64
+	for _, t := range s.sender.TCP {
+		again, segments = again+float64(t.Retransmits), segments+float64(t.Segments)
+		n := float64(len(s.sender.TCP))
+		v[loadedRTT] += t.RTTS / n
+		v[rwndShare] += t.RwndLimited / n
+		v[sndbufShare] += t.SndbufLimited / n
+		v[cwndBytes] += float64(t.Window)
+		v[mssBytes] = float64(t.MSS)
+		if first := v[idleRTT] == 0; first || t.MinRTTS < v[idleRTT] {
+			v[idleRTT] = t.MinRTTS
+		}
+	}
+	if segments > 0 {
+		v[retransmits] = again / segments
+	}
+	return v, nil
+}
+
 // echoRequests answers each request of size bytes with as many, until the connection ends.
 func echoRequests(c net.Conn, size int) {
 	buffer := make([]byte, size)

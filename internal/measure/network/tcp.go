@@ -68,11 +68,21 @@ func ends(h *host.Host, c *net.TCPConn) End {
 		addresses, _ := i.Addrs()
 		for _, a := range addresses {
 			if n, is := a.(*net.IPNet); is && n.IP.Equal(local.IP) {
-				e.Interface, e.MTU = i.Name, i.MTU
+				e.Interface, e.MTU, e.Kind = i.Name, i.MTU, deviceType(h, i.Name)
 			}
 		}
 	}
 	return e
+}
+
+// deviceType returns the kernel's DEVTYPE of an interface, which an ordinary one does not have.
+func deviceType(h *host.Host, name string) string {
+	for line := range strings.Lines(h.File("/sys/class/net/" + name + "/uevent").Text) {
+		if kind, is := strings.CutPrefix(strings.TrimSpace(line), "DEVTYPE="); is {
+			return kind
+		}
+	}
+	return ""
 }
 
 func lastNumber(h *host.Host, path string) int64 {

@@ -42,9 +42,11 @@ type End struct {
 	RmemMax int64 `json:"tcp_rmem_max_bytes,omitempty"`
 	WmemMax int64 `json:"tcp_wmem_max_bytes,omitempty"`
 	CPUs    int   `json:"cpus,omitempty"`
-	// Interface, MTU and Congestion are those of the connection: the interface with the local
-	// address, its MTU in bytes, and the congestion control.
+	// Interface, Kind, MTU and Congestion are those of the connection: the interface with the local
+	// address, its kind, such as vxlan (the kernel's DEVTYPE), its MTU in bytes, and the congestion
+	// control.
 	Interface  string `json:"interface,omitempty"`
+	Kind       string `json:"interface_kind,omitempty"`
 	MTU        int    `json:"mtu_bytes,omitempty"`
 	Congestion string `json:"congestion_control,omitempty"`
 }

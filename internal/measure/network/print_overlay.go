@@ -1,0 +1,78 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// mtu compares the path MTU inside with that outside and with the forecast.
+func (o *Overlay) mtu(outside *Path) string {
+	words := fmt.Sprintf("path MTU inside %s", o.Path.words())
+	if in, out := o.Path.Up.MTU, outside.Up.MTU; in > 0 && out >= in {
+		words += fmt.Sprintf("; outside %d, %s more", out, text.Count(out-in, "byte"))
+	}
+	var forecasts []string
+	for _, f := range o.Forecast {
+		forecasts = append(forecasts, fmt.Sprintf("%d for %s (%d with IPsec)", f.MTU, f.Overlay, f.IPsec))
+	}
+	if len(forecasts) > 0 {
+		words += "; fettle size network calculates " + strings.Join(forecasts, ", ")
+	}
+	return words
+}
+
+// line sums up what the overlay costs, or returns "".
+func (o *Overlay) line(h *ui.Headline) string {
+	var words []string
+	for i := range o.Costs {
+		c := &o.Costs[i]
+		key := strings.ReplaceAll(c.Cell, "-", "_")
+		if f, is := c.Figure(goodputFactor); is {
+			share := h.Value("overlay_"+key+"_goodput_factor", f.Value, text.Percent(f.Value))
+			cpu, _ := c.Figure(cpuFactor)
+			words = append(words, fmt.Sprintf("%s of %s at %s times the CPU a gigabit", share, c.Cell, h.Value("overlay_"+key+"_cpu_factor", cpu.Value, unit.Digits(cpu.Value))))
+		} else if f, is := c.Figure(addedP50); is {
+			words = append(words, fmt.Sprintf("%s adds %s", c.Cell, h.Value("overlay_"+key+"_added_s", f.Value, signedSeconds(f.Value))))
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "overlay: " + strings.Join(words, ", ")
+}
+
+func signedSeconds(s float64) string {
+	if s < 0 {
+		return "-" + unit.FormatSeconds(-s)
+	}
+	return unit.FormatSeconds(s)
+}
+
+// print prints the costs by cell.
+func (o *Overlay) print(s *ui.Screen, outside *Path) {
+	g := ui.Grid{Columns: []ui.Column{{Head: "inside / outside"}, {Head: "goodput", Right: true}, {Head: "95 % interval", Right: true}, {Head: "headers", Right: true, Optional: true},
+		{Head: "CPU a Gbit", Right: true}, {Head: "95 % interval", Right: true}}}
+	l := ui.Grid{Columns: []ui.Column{{Head: "inside - outside"}, {Head: "p50 ms", Right: true}, {Head: "95 % interval", Right: true}}}
+	for i := range o.Costs {
+		c := &Summary{Cell: o.Costs[i].Cell, Figures: o.Costs[i].Figures}
+		if f, is := c.Figure(goodputFactor); is {
+			cpu, _ := c.Figure(cpuFactor)
+			g.Rows = append(g.Rows, []string{c.Cell, unit.Digits(f.Value), between(f, unit.Digits), c.format(headersFactor, unit.Digits), unit.Digits(cpu.Value), between(cpu, unit.Digits)})
+		}
+		if f, is := c.Figure(addedP50); is {
+			l.Rows = append(l.Rows, []string{c.Cell, ms(f.Value), between(f, ms)})
+		}
+	}
+	for _, t := range []ui.Grid{g, l} {
+		if len(t.Rows) > 0 {
+			t.Write(s)
+			fmt.Fprintln(s.Out)
+		}
+	}
+	ui.PrintLine(s, "overlay: %s", o.mtu(outside))
+	fmt.Fprintln(s.Out)
+}
