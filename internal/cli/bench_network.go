@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -16,7 +17,10 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/cliutil/size"
+	"fettle.dev/fettle/internal/daemon"
+	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -29,6 +33,7 @@ type benchNetworkOptions struct {
 	overlay               string
 	takes, every          time.Duration
 	size                  int
+	changeOffloads        bool
 	dryRun                bool
 }
 
@@ -43,7 +48,8 @@ The peer is ssh:HOST, where fettle is then started, or HOST, where you have star
 fettle bench network --serve ADDRESS: it binds one address of that machine, serves one
 client that has its key, and ends after 30 minutes.
 With --overlay the same cells are measured inside an overlay network too, which shows
-what its tunnels cost.`,
+what its tunnels cost. With --change-offloads they are also measured with each offload
+of this machine's device switched: TSO, GSO, GRO and checksums.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			word := strings.Join(args, "")
@@ -64,13 +70,15 @@ what its tunnels cost.`,
 	f.StringVar(&o.bytes, "bytes", "", "most that each measurement of throughput transfers, such as 10GiB (default 1GiB)")
 	f.DurationVar(&o.every, "every", network.DefaultEvery, "interval of UDP probes, such as 20ms")
 	f.IntVar(&o.size, "size", network.DefaultSize, "payload of a UDP probe in bytes")
+	f.BoolVar(&o.changeOffloads, "change-offloads", false, "also measure with each offload of this machine's device switched, on trial")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be measured, and measure nothing")
-	for _, only := range []string{"key", "cells", "for", "bytes", "every", "size", "dry-run"} {
+	for _, only := range []string{"key", "cells", "for", "bytes", "every", "size", "change-offloads", "dry-run"} {
 		cliutil.Excludes(c, "serve", "--serve does what the client requests", only)
 	}
 	cliutil.Between(f, "for", network.LeastFor, network.MostFor, network.DefaultFor)
 	cliutil.Between(f, "every", network.LeastEvery, time.Second, network.DefaultEvery)
 	cliutil.Between(f, "size", 48, 65507, network.DefaultSize)
+	cliutil.Reads(f, "overlay", "10.128.2.1", func(word string) error { _, err := network.ServeAt(word); return err })
 	cliutil.Reads(f, "cells", "send-1,udp", func(word string) error { _, err := network.ParseCells(word); return err })
 	cliutil.Reads(f, "bytes", "10GiB", func(word string) error {
 		n, err := unit.ParseSize(word)
@@ -88,6 +96,9 @@ func (o benchNetworkOptions) plan() network.Plan {
 	p.For, p.Every, p.Size, p.Overlay = o.takes, o.every, o.size, o.overlay != ""
 	if p.Overlay {
 		p.Cells = network.OverlayCells()
+	}
+	if o.changeOffloads {
+		p.Cells = network.OffloadCells()
 	}
 	if o.cells != "" {
 		p.Cells, _ = network.ParseCells(o.cells)
@@ -126,18 +137,25 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	}
 	defer c.Close()
 	client := c.Client
+	changes, release, err := a.offloads(ctx, m, o, client)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = release() }() // a second call does nothing
+	p.Changes = len(changes)
 	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
 	if o.key != "" {
 		a.command = strings.ReplaceAll(a.command, o.key, host.Redacted)
 	}
 	k := a.keeper(m, network.RecordKind)
 	step, stop := a.screen.Steps(p.Takes(client.RTT))
-	b := network.Bench{Client: client, Overlay: c.Overlay, Forecast: forecasts(c), Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
+	b := network.Bench{Client: client, Overlay: c.Overlay, Forecast: forecasts(c), Changes: changes, Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
 	b.Progress = func(done, all int, c network.Cell) {
 		step(text.Sprintf("%d of %d: %s", done+1, all, c.Name()), done, all)
 	}
 	result, err := b.Run(ctx)
 	stop()
+	err = errors.Join(err, release())
 	verdict := ""
 	if result != nil {
 		verdict = result.Text
@@ -162,6 +180,32 @@ func forecasts(c *network.Connection) (all []network.Forecast) {
 		}
 	}
 	return all
+}
+
+// offloads prepares the changes of --change-offloads. release undoes what is still changed.
+func (a *app) offloads(ctx context.Context, m *tune.Machine, o benchNetworkOptions, c *network.Client) (changes []network.Change, release func() error, err error) {
+	if !o.changeOffloads {
+		return nil, func() error { return nil }, nil
+	}
+	p := o.plan()
+	device := c.Local.Interface
+	switch {
+	case device == "":
+		return nil, nil, errors.New("--change-offloads: the network device of this machine's address is unknown")
+	case p.Run(c.RTT) > network.TrialTime/2:
+		return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--change-offloads: a run of %s is too long for a trial of %s; use a shorter --for", unit.FormatSeconds(p.Run(c.RTT).Seconds()), unit.FormatSeconds(network.TrialTime.Seconds())))
+	}
+	if why := daemon.TrialUnguarded(m.Host); why != "" && experiment.CarriesSSH(device) {
+		return nil, nil, ui.Hinted(ui.Refused, fmt.Errorf("your ssh session comes through %s, whose offloads would be changed without full protection", device), why)
+	}
+	if err := a.mustBeRoot(); err != nil {
+		return nil, nil, err
+	}
+	switched, err := experiment.SwitchOffloads(ctx, m, a.watchdog(), device)
+	if err != nil {
+		return nil, nil, err
+	}
+	return switched.Changes, sync.OnceValue(func() error { return switched.Release(ctx) }), nil
 }
 
 // serveNetwork is the other side of a bench.

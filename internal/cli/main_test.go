@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 			machine := os.Getenv("FETTLE_TEST_MACHINE")
 			sys := standIn(machine)
 			sys.crashPoint = killAt(os.Getenv("FETTLE_TEST_KILL_AT"))
+			sys.watchdogEnv = append(sys.watchdogEnv, "FETTLE_TEST_KILL_AT=") // only the program itself is killed
 			before := choices(machine)
 			code := sys.main("test", os.Args[1:], os.Stdout, os.Stderr)
 			if err := choose(before); err != nil {
@@ -118,7 +119,7 @@ func standIn(dir string) system {
 	}
 	sys.caller = func() host.Caller { return caller }
 	sys.stateDir = filepath.Join(dir, "var/lib/fettle")
-	sys.watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir, "FETTLE_TEST_KILL_AT="}
+	sys.watchdogEnv = []string{"FETTLE_TEST_MACHINE=" + dir}
 	sys.settle, sys.shortest = 0, time.Millisecond
 	return sys
 }

@@ -31,7 +31,9 @@ type Result struct {
 	Cells  []Summary              `json:"cells"`
 	// Overlay has the same cells inside an overlay network, whose tunnels Path carries.
 	Overlay *Overlay `json:"overlay,omitempty"`
-	Text    string   `json:"verdict"`
+	// Changed are the effects of changes of this machine.
+	Changed []Changed `json:"changed,omitempty"`
+	Text    string    `json:"verdict"`
 }
 
 // JSONBody marks the body of a run.
@@ -44,6 +46,8 @@ type Bench struct {
 	// Forecast its calculated MTU. They may be nil.
 	Overlay  *Client
 	Forecast []Forecast
+	// Changes are made for runs of their own.
+	Changes  []Change
 	Plan     Plan
 	Progress func(done, all int, c Cell) // before each run; may be nil
 	// Finished, if not nil, is called with the result so far after each round except the last. An
@@ -64,6 +68,9 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 		if err := s.findPath(ctx); err != nil {
 			return nil, err
 		}
+	}
+	for i := range b.Changes {
+		sides = append(sides, &side{client: c, plan: p, path: sides[0].path, change: &b.Changes[i]})
 	}
 	r.Path = &sides[0].path
 	for round := range Rounds {
@@ -109,7 +116,7 @@ func (b *Bench) round(ctx context.Context, sides []*side, round int) (Cell, erro
 			b.Progress(round*len(order)+i, Rounds*len(order), o.cell)
 		}
 		var err error
-		if got[i], err = o.side.once(ctx, o.cell, round); err != nil {
+		if got[i], err = o.side.run(ctx, o.cell, round); err != nil {
 			return o.cell, err
 		}
 	}
@@ -140,6 +147,12 @@ func (b *Bench) sum(r *Result, sides []*side) (err error) {
 		}
 		r.Overlay.Forecast = b.Forecast
 		r.Series = append(r.Series, series...)
+	}
+	r.Changed = nil
+	for _, s := range sides {
+		if s.change != nil {
+			r.Changed = append(r.Changed, changed(sides[0], s))
+		}
 	}
 	r.limits(b.Client.host, b.Plan.Cells)
 	r.Text = r.Cut.Text(r.text())

@@ -34,9 +34,9 @@ type Forecast struct {
 
 // The quantities of a cost.
 const (
-	goodputFactor = "goodput_inside_to_outside"
-	headersFactor = "segment_inside_to_outside" // what the headers alone leave of the goodput
-	cpuFactor     = "cpu_inside_to_outside"     // CPU time of both ends for a gigabit
+	goodputFactor = "goodput_factor"
+	headersFactor = "segment_factor" // what the headers alone leave of the goodput
+	cpuFactor     = "cpu_factor"     // CPU time of both ends for a gigabit
 )
 
 // overlayOf compares the runs inside with those outside.

@@ -122,6 +122,8 @@ type Plan struct {
 	Size  int
 	// Overlay doubles the runs: each cell is also measured inside an overlay network.
 	Overlay bool
+	// Changes are how many changes each cell is also measured with.
+	Changes int
 }
 
 // Probes of a plan.
@@ -136,22 +138,23 @@ func NewPlan() Plan {
 	return Plan{Cells: Cells(), For: DefaultFor, Bytes: DefaultBytes, Every: DefaultEvery, Size: DefaultSize}
 }
 
-// run returns the time of one run of a cell on a path with this round trip. A short run over a
+// Run returns the time of one run of a cell on a path with this round trip. A short run over a
 // long path would measure the start of TCP.
-func (p *Plan) run(rtt time.Duration) time.Duration { return max(p.For/Rounds, 20*rtt) }
+func (p *Plan) Run(rtt time.Duration) time.Duration { return max(p.For/Rounds, 20*rtt) }
 
 // warm returns the part of a run that does not count.
 func (p *Plan) warm(rtt time.Duration) time.Duration {
-	return max(p.run(rtt)/4, min(10*rtt, p.run(rtt)/2))
+	return max(p.Run(rtt)/4, min(10*rtt, p.Run(rtt)/2))
 }
 
 // Takes returns the time of all cells. rtt is 0 if it is not known.
 func (p *Plan) Takes(rtt time.Duration) time.Duration {
-	takes := Rounds * p.run(rtt) * time.Duration(len(p.Cells))
+	takes := Rounds * p.Run(rtt) * time.Duration(len(p.Cells))
+	sides := 1 + p.Changes
 	if p.Overlay {
-		takes *= 2
+		sides++
 	}
-	return takes
+	return takes * time.Duration(sides)
 }
 
 // Words describes the plan before it begins.
@@ -162,6 +165,9 @@ func (p *Plan) Words() string {
 	}
 	if p.Overlay {
 		words += "; each also inside the overlay"
+	}
+	if p.Changes > 0 {
+		words += fmt.Sprintf("; each also with %s of this machine, each on trial for %s", text.Count(p.Changes, "change"), unit.FormatSeconds(TrialTime.Seconds()))
 	}
 	return words
 }

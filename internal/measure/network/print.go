@@ -113,6 +113,9 @@ func (r *Result) Print(s *ui.Screen, run *evidence.Run) {
 	if r.Overlay != nil {
 		r.Overlay.print(s, r.Path)
 	}
+	for i := range r.Changed {
+		r.Changed[i].print(s)
+	}
 	g := ui.Grid{Columns: []ui.Column{{}, {Below: true}}}
 	g.Row("peer", "%s %s", r.Peer, r.Name)
 	if o := r.Overlay; o != nil {

@@ -54,11 +54,23 @@ func signedSeconds(s float64) string {
 
 // print prints the costs by cell.
 func (o *Overlay) print(s *ui.Screen, outside *Path) {
-	g := ui.Grid{Columns: []ui.Column{{Head: "inside / outside"}, {Head: "goodput", Right: true}, {Head: "95 % interval", Right: true}, {Head: "headers", Right: true, Optional: true},
+	printCosts(s, "inside / outside", "inside - outside", o.Costs)
+	ui.PrintLine(s, "overlay: %s", o.mtu(outside))
+	fmt.Fprintln(s.Out)
+}
+
+// print prints the effects of a change by cell.
+func (c *Changed) print(s *ui.Screen) {
+	printCosts(s, c.Change+" / as it was", c.Change+" - as it was", c.Costs)
+}
+
+// printCosts prints ratios and differences by cell.
+func printCosts(s *ui.Screen, ratios, differences string, costs []Cost) {
+	g := ui.Grid{Columns: []ui.Column{{Head: ratios}, {Head: "goodput", Right: true}, {Head: "95 % interval", Right: true}, {Head: "headers", Right: true, Optional: true},
 		{Head: "CPU a Gbit", Right: true}, {Head: "95 % interval", Right: true}}}
-	l := ui.Grid{Columns: []ui.Column{{Head: "inside - outside"}, {Head: "p50 ms", Right: true}, {Head: "95 % interval", Right: true}}}
-	for i := range o.Costs {
-		c := &Summary{Cell: o.Costs[i].Cell, Figures: o.Costs[i].Figures}
+	l := ui.Grid{Columns: []ui.Column{{Head: differences}, {Head: "p50 ms", Right: true}, {Head: "95 % interval", Right: true}}}
+	for i := range costs {
+		c := &Summary{Cell: costs[i].Cell, Figures: costs[i].Figures}
 		if f, is := c.Figure(goodputFactor); is {
 			cpu, _ := c.Figure(cpuFactor)
 			g.Rows = append(g.Rows, []string{c.Cell, unit.Digits(f.Value), between(f, unit.Digits), c.format(headersFactor, unit.Digits), unit.Digits(cpu.Value), between(cpu, unit.Digits)})
@@ -73,6 +85,4 @@ func (o *Overlay) print(s *ui.Screen, outside *Path) {
 			fmt.Fprintln(s.Out)
 		}
 	}
-	ui.PrintLine(s, "overlay: %s", o.mtu(outside))
-	fmt.Fprintln(s.Out)
 }

@@ -160,6 +160,14 @@ func resolve(ctx context.Context, word string) (netip.AddrPort, error) {
 // ServeAt returns the address to bind: the given one, or that at which an ssh client reached this
 // machine.
 func ServeAt(word string) (netip.AddrPort, error) {
+	at, err := serveAt(word)
+	if err == nil && at.Addr().IsUnspecified() {
+		return at, fmt.Errorf("%s stands for all addresses; name the one that the other machine reaches", at.Addr())
+	}
+	return at, err
+}
+
+func serveAt(word string) (netip.AddrPort, error) {
 	if word == "" {
 		words := strings.Fields(os.Getenv("SSH_CONNECTION")) // client, its port, server, its port
 		if len(words) != 4 {
@@ -182,9 +190,6 @@ func ServeAt(word string) (netip.AddrPort, error) {
 	}
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("%q is not an address of this machine: want ADDRESS or ADDRESS:PORT, such as 192.0.2.7 or [2001:db8::7]:%d", word, DefaultPort)
-	}
-	if at.IsUnspecified() {
-		return netip.AddrPort{}, fmt.Errorf("%s stands for all addresses; name the one that the other machine reaches", at)
 	}
 	return netip.AddrPortFrom(at, DefaultPort), nil
 }

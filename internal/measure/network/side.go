@@ -20,6 +20,7 @@ type side struct {
 	client *Client
 	plan   *Plan
 	path   Path
+	change *Change // in force during its runs; may be nil
 	runs   map[Cell][]sample
 }
 
@@ -82,7 +83,7 @@ func valuesOf(runs []sample, name string) (values []float64, known bool) {
 // once makes one run of a cell.
 func (s *side) once(ctx context.Context, cell Cell, round int) (sample, error) {
 	p, rtt := s.plan, s.client.RTT
-	run := p.run(rtt)
+	run := p.Run(rtt)
 	switch cell.Kind {
 	case Request:
 		return s.requests(ctx, run, cell.Size)
@@ -138,7 +139,7 @@ func (v sample) setTimes(times []float64, percentiles ...string) {
 // second time.
 func (s *side) loaded(ctx context.Context, cell Cell, loadedFirst bool) (sample, error) {
 	p := s.plan
-	half := p.run(s.client.RTT) / 2
+	half := p.Run(s.client.RTT) / 2
 	var idle, loaded *train
 	turns := []func() error{
 		func() (err error) {

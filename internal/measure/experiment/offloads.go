@@ -1,0 +1,179 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/network"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Offloads switches offloads of a network device while a bench measures: each switch is a
+// transaction on trial, and a watchdog undoes it if this process is killed.
+type Offloads struct {
+	Changes []network.Change
+
+	tunings  []*prove.Tuning
+	watchdog *watchdog
+	lease    *os.File
+}
+
+// offloadGroups are the offloads with the kernel's names of their features (include/linux/
+// netdev_features.h); * stands for anything.
+var offloadGroups = []struct {
+	name     string
+	features []string
+}{
+	{"tso", []string{"tx-tcp*-segmentation"}}, {"gso", []string{"tx-generic-segmentation"}}, {"gro", []string{"rx-gro"}},
+	{"checksums", []string{"tx-checksum-*", "rx-checksum"}},
+}
+
+// SwitchOffloads prepares to switch the offloads of a device. Nothing is changed yet.
+func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, device string) (o *Offloads, err error) {
+	if how := tune.LeftBehind(m.StateDir); how != "" {
+		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before the change was undone"),
+			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
+	}
+	features, err := m.Host.Net.Params(device, host.NetFeatures)
+	if err != nil {
+		return nil, fmt.Errorf("the offloads of %s: %w", device, err)
+	}
+	o = &Offloads{}
+	if o.lease, err = tune.Lease(m.StateDir); err != nil {
+		return nil, leased(m, err)
+	}
+	m.Wait = patience
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.Release(ctx))
+		}
+	}()
+	if err := undoExperiments(ctx, m, 0); err != nil {
+		return o, err
+	}
+	var all []setting.Setting
+	for _, g := range offloadGroups {
+		changes, to := switched(features, device, g.features)
+		if len(changes) == 0 {
+			continue
+		}
+		for _, c := range changes {
+			all = append(all, c.Setting)
+		}
+		o.add(m, g.name, to, changes)
+	}
+	if len(o.Changes) == 0 {
+		return o, ui.Exit(ui.Failed, fmt.Errorf("%s has no offload that can be switched (ethtool -k %s)", device, device))
+	}
+	if err := tune.UnderTest(o.lease, all); err != nil {
+		return o, err
+	}
+	// 0 is not a deadline: the watchdog undoes the changes of all experiments, and the lease allows
+	// only this one.
+	o.watchdog, err = guard(w, &journal.Try{}, "", "/", o.lease)
+	return o, err
+}
+
+// switched returns the changes that switch the active features of a group off, or all on if none
+// is active. Features that others suppress, or that the device fixes, stay.
+func switched(features []host.NetParam, device string, names []string) (changes []setting.Change, to string) {
+	of := slices.DeleteFunc(slices.Clone(features), func(f host.NetParam) bool {
+		return f.Fixed || f.Requested != "" || !slices.ContainsFunc(names, func(pattern string) bool {
+			before, after, star := strings.Cut(pattern, "*")
+			return f.Name == pattern || star && strings.HasPrefix(f.Name, before) && strings.HasSuffix(f.Name, after)
+		})
+	})
+	to = "on"
+	if slices.ContainsFunc(of, func(f host.NetParam) bool { return f.Value == "on" }) {
+		to = "off"
+	}
+	for _, f := range of {
+		if f.Value != to {
+			changes = append(changes, setting.Change{Setting: setting.Setting{Kind: "net", Name: device + "/feature-" + f.Name}, Want: setting.Text(to),
+				Reason: setting.Reason{Text: "fettle bench network --change-offloads"}})
+		}
+	}
+	return changes, to
+}
+
+// add adds a change. Its deadline is network.TrialTime after each time that it is made, for the
+// case that both this process and its watchdog are killed.
+func (o *Offloads) add(m *tune.Machine, name, to string, changes []setting.Change) {
+	t := &prove.Tuning{Engine: m.Engine, Options: tune.ApplyOptions{Kind: journal.Apply, Atomic: true},
+		Planner: func(ctx context.Context, s *journal.State) (*tune.Plan, error) { return m.PlanAsked(ctx, changes, s) }}
+	o.tunings = append(o.tunings, t)
+	var settings []string
+	for _, c := range changes {
+		settings = append(settings, c.Setting.String())
+	}
+	o.Changes = append(o.Changes, network.Change{
+		Name: name + " " + to, Settings: settings, Undo: t.Undo,
+		Apply: func(ctx context.Context) (err error) {
+			if t.Options.Try, err = deadlineAfter(m, network.TrialTime); err != nil {
+				return err
+			}
+			return t.Apply(ctx)
+		},
+	})
+}
+
+// Release undoes what is still changed, even after ctx has ended, and ends the watchdog.
+func (o *Offloads) Release(ctx context.Context) error {
+	var errs []error
+	for _, t := range o.tunings {
+		errs = append(errs, t.Undo(context.WithoutCancel(ctx)))
+	}
+	err := errors.Join(errs...)
+	if err == nil && o.watchdog != nil {
+		o.watchdog.dismiss()
+	}
+	if o.lease != nil {
+		if err == nil {
+			_ = tune.End(o.lease)
+		}
+		_ = o.lease.Close()
+	}
+	if err != nil {
+		return ui.Hinted(ui.Incomplete, fmt.Errorf("cannot restore the offloads: %w", err), "try again with fettle undo")
+	}
+	return nil
+}
+
+// CarriesSSH reports whether the ssh session of this process comes through a network device.
+func CarriesSSH(device string) bool {
+	client := host.Self().Client
+	if client == "" {
+		client, _, _ = strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
+	}
+	if client == "" {
+		return false
+	}
+	c, err := (&net.Dialer{Timeout: time.Second}).Dial("udp", net.JoinHostPort(strings.Trim(client, "[]"), "9")) // sends nothing
+	if err != nil {
+		return true // unknown
+	}
+	defer c.Close()
+	i, err := net.InterfaceByName(device)
+	if err != nil {
+		return true
+	}
+	addresses, _ := i.Addrs()
+	for _, a := range addresses {
+		if n, is := a.(*net.IPNet); is && n.IP.Equal(c.LocalAddr().(*net.UDPAddr).IP) {
+			return true
+		}
+	}
+	return false
+}
