@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"fettle.dev/fettle/internal/evidence"
 )
@@ -34,6 +35,8 @@ type Result struct {
 	// Changed are the effects of changes of this machine.
 	Changed []Changed `json:"changed,omitempty"`
 	Text    string    `json:"verdict"`
+	// Doubts are reasons why the figures may be those of a busy machine.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 // JSONBody marks the body of a run.
@@ -155,6 +158,7 @@ func (b *Bench) sum(r *Result, sides []*side) (err error) {
 		}
 	}
 	r.limits(b.Client.host, b.Plan.Cells)
-	r.Text = r.Cut.Text(r.text())
+	r.Doubts = r.doubts()
+	r.Text = r.Cut.Text(strings.Join(append([]string{r.text()}, r.Doubts...), "; "))
 	return nil
 }

@@ -44,7 +44,7 @@ func Dial(ctx context.Context, h *host.Host, peer netip.AddrPort, key string) (*
 	}
 	tcp := conn.(*net.TCPConn)
 	c.Local, c.Remote, c.Name = ends(h, tcp), greeted.End, greeted.Name
-	if s, err := tcpInfo(tcp); err == nil {
+	if s, err := tcpInfo(tcp, 0); err == nil {
 		c.RTT = time.Duration(s.MinRTTS * float64(time.Second))
 	}
 	if c.udp, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer)); err == nil {

@@ -27,37 +27,48 @@ type Figure struct {
 
 // The quantities of the cells.
 const (
-	goodput      = "goodput_bit_s"
-	cpuHere      = "cpu_here_s_per_gbit"
-	cpuThere     = "cpu_peer_s_per_gbit"
-	retransmits  = "retransmitted_share"
-	loadedRTT    = "tcp_rtt_s"
-	idleRTT      = "tcp_min_rtt_s"
-	rwndShare    = "receive_window_limited_share"
-	sndbufShare  = "send_buffer_limited_share"
-	cpuShareHere = "cpu_here_share" // of one processor, by this program
-	cpuSharePeer = "cpu_peer_share" // the same at the peer
-	softirqHere  = "interrupts_here_share"
-	softirqPeer  = "interrupts_peer_share"
-	busyHere     = "machine_here_share" // mean of all processors
-	busyPeer     = "machine_peer_share"
-	mssBytes     = "mss_bytes"
-	cwndBytes    = "congestion_window_bytes"
-	rate         = "rate_per_s"
-	p50          = "p50_s"
-	p99          = "p99_s"
-	p999         = "p99_9_s"
-	jitterUp     = "jitter_send_s"
-	jitterDown   = "jitter_receive_s"
-	lossUp       = "lost_send_share"
-	lossDown     = "lost_receive_share"
-	orderUp      = "reordered_send_share"
-	orderDown    = "reordered_receive_share"
-	addedP50     = "added_p50_s"
-	addedP99     = "added_p99_s"
-	idleP50      = "idle_p50_s"
-	loadP50      = "loaded_p50_s"
-	loadP99      = "loaded_p99_s"
+	goodput            = "goodput_bit_s"
+	cpuHere            = "cpu_here_s_per_gbit"
+	cpuThere           = "cpu_peer_s_per_gbit"
+	retransmits        = "retransmitted_share"
+	loadedRTT          = "tcp_rtt_s"
+	idleRTT            = "tcp_min_rtt_s"
+	programShare       = "program_limited_share" // of the run, with the next three: what kept the sender from sending
+	rwndShare          = "receive_window_limited_share"
+	sndbufShare        = "send_buffer_limited_share"
+	pathShare          = "path_limited_share"
+	rcvbufBytes        = "receive_buffer_bytes"  // of the receiver, at the end
+	cpuShareHere       = "cpu_here_share"        // of one processor, by this program
+	cpuSharePeer       = "cpu_peer_share"        // the same at the peer
+	interruptsHere     = "interrupts_here_share" // of the processor that has the most
+	interruptsPeer     = "interrupts_peer_share"
+	interruptsIdleHere = "interrupts_idle_here_share" // idle share of that processor
+	interruptsIdlePeer = "interrupts_idle_peer_share"
+	othersHere         = "other_programs_here_share" // of all processors
+	othersPeer         = "other_programs_peer_share"
+	stolenHere         = "stolen_here_share"
+	stolenPeer         = "stolen_peer_share"
+	droppedHere        = "backlog_dropped_here"
+	droppedPeer        = "backlog_dropped_peer"
+	busyHere           = "machine_here_share" // mean of all processors
+	busyPeer           = "machine_peer_share"
+	mssBytes           = "mss_bytes"
+	cwndBytes          = "congestion_window_bytes"
+	rate               = "rate_per_s"
+	p50                = "p50_s"
+	p99                = "p99_s"
+	p999               = "p99_9_s"
+	jitterUp           = "jitter_send_s"
+	jitterDown         = "jitter_receive_s"
+	lossUp             = "lost_send_share"
+	lossDown           = "lost_receive_share"
+	orderUp            = "reordered_send_share"
+	orderDown          = "reordered_receive_share"
+	addedP50           = "added_p50_s"
+	addedP99           = "added_p99_s"
+	idleP50            = "idle_p50_s"
+	loadP50            = "loaded_p50_s"
+	loadP99            = "loaded_p99_s"
 )
 
 // shares are counts divided by counts, often 0 in most runs: their mean is meant.
@@ -84,8 +95,8 @@ func Deciding(c Cell) Decision {
 
 // quantities are all quantities in the order of a summary.
 var quantities = []string{
-	goodput, retransmits, loadedRTT, idleRTT, rwndShare, sndbufShare, cwndBytes, mssBytes, cpuHere, cpuThere, cpuShareHere, cpuSharePeer,
-	softirqHere, softirqPeer, busyHere, busyPeer, rate, p50, p99, p999, jitterUp, jitterDown, lossUp, lossDown, orderUp, orderDown,
+	goodput, retransmits, loadedRTT, idleRTT, programShare, rwndShare, sndbufShare, pathShare, rcvbufBytes, cwndBytes, mssBytes, cpuHere, cpuThere, cpuShareHere, cpuSharePeer,
+	interruptsHere, interruptsPeer, interruptsIdleHere, interruptsIdlePeer, busyHere, busyPeer, othersHere, othersPeer, stolenHere, stolenPeer, droppedHere, droppedPeer, rate, p50, p99, p999, jitterUp, jitterDown, lossUp, lossDown, orderUp, orderDown,
 	addedP50, addedP99, idleP50, loadP50, loadP99,
 }
 

@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -94,8 +93,9 @@ func TestNetem(t *testing.T) {
 						wide[name]++
 					}
 					t.Logf("%s: %.4g %.4g, truth %.4g %.4g, injected %.4g: %s", name, f.Value, *f.Interval, value, *actual.Interval, injected, word)
-					// netem's timers are late in an emulated machine, never early.
-					if share := slices.Contains(shares, name); value < 0.8*injected || share && value > 1.2*injected {
+					// netem's timers are late in an emulated machine, never early, and late packets are overtaken
+					// more often.
+					if value < 0.8*injected || name == lossUp && value > 1.2*injected {
 						t.Errorf("%s is %.4g on the path, and %.4g was injected", name, value, injected)
 					}
 				}

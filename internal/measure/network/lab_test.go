@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -178,6 +179,71 @@ func TestShaper(t *testing.T) {
 	if !strings.Contains(r.Text, "limit: shaper") {
 		t.Error(r.Text)
 	}
+}
+
+// stream measures one cell of throughput to the peer.
+func (l *lab) stream(t *testing.T, streams int) *Result {
+	t.Helper()
+	plan := NewPlan()
+	plan.For, plan.Cells = 3*time.Second, []Cell{{Kind: Send, Streams: streams}}
+	r, err := (&Bench{Client: l.dial(t, peer4), Plan: plan}).Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestLimitsOfEnds: the limits that the kernel's counts name are found where they are set: the
+// maximum of the receiver's buffer, a shaper on the path, and a processor that serves all
+// interrupts. A busy machine is said.
+func TestLimitsOfEnds(t *testing.T) {
+	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
+		return
+	}
+	newLab(t)
+	rmem := func(values string) string {
+		return "ip netns exec peer sh -ec 'mount -t proc proc /proc; echo " + values + " >/proc/sys/net/ipv4/tcp_rmem'"
+	}
+	t.Run("receive window", func(t *testing.T) {
+		l := &lab{t}
+		l.during(rmem("4096 8192 8192"), rmem("4096 131072 6291456"))
+		r := l.stream(t, 1)
+		if s := &r.Cells[0]; s.Limit.Word != LimitWindow || s.Limit.Where != "peer" || s.value(rwndShare) < 0.5 || !strings.Contains(s.Limit.Do, "tcp_rmem") {
+			t.Errorf("%+v, window %.2f, buffer %.0f", s.Limit, s.value(rwndShare), s.value(rcvbufBytes))
+		}
+	})
+	t.Run("path", func(t *testing.T) {
+		l := &lab{t}
+		l.during("ip netns exec router tc qdisc add dev rp root tbf rate 50mbit burst 16kb latency 40ms", "ip netns exec router tc qdisc del dev rp root")
+		r := l.stream(t, 1)
+		if s := &r.Cells[0]; s.Limit.Word != LimitShaper || s.value(pathShare) < 0.8 {
+			t.Errorf("%+v, path %.2f", s.Limit, s.value(pathShare))
+		}
+	})
+	t.Run("busy machine", func(t *testing.T) {
+		spin := exec.Command("sh", "-c", "while :; do :; done")
+		if err := spin.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = spin.Process.Kill(); _ = spin.Wait() }()
+		if r := (&lab{t}).stream(t, 1); len(r.Doubts) == 0 || !strings.Contains(r.Text, "other programs used") {
+			t.Errorf("%q", r.Text)
+		}
+	})
+	t.Run("interrupts", func(t *testing.T) {
+		l := &lab{t}
+		// Small packets, which processor 0 forwards and receives; the programs have the others.
+		l.do(fmt.Sprintf("taskset -acp 1-%d %d", runtime.NumCPU()-1, os.Getpid()))
+		l.do(`for d in c:- rc:router rp:router p:peer; do n=${d#*:}; set -- ${d%:*}; e=; [ $n = - ] || e="-n $n"; ip $e link set $1 mtu 576 gso_max_segs 1; done
+ip netns exec router sh -ec 'echo 1 >/sys/class/net/rc/queues/rx-0/rps_cpus; echo 1 >/sys/class/net/rp/queues/rx-0/rps_cpus'; ip netns exec peer sh -ec 'echo 1 >/sys/class/net/p/queues/rx-0/rps_cpus'`)
+		r := l.stream(t, 8)
+		s := &r.Cells[0]
+		// Where other programs take half of the machine, interrupts cannot have more than the rest.
+		served, idle := s.value(interruptsHere), s.value(interruptsIdleHere)
+		if served < 0.3 || idle > interruptsIdle || len(r.Doubts) == 0 && s.Limit.Word != LimitInterrupts {
+			t.Errorf("%+v, interrupts %.2f, idle %.2f, %v", s.Limit, served, idle, r.Doubts)
+		}
+	})
 }
 
 // contextOfInput ends with standard input.

@@ -35,14 +35,15 @@ type Limit struct {
 	Do string `json:"remedy,omitempty"`
 }
 
-// Thresholds of the verdicts. They are guesses of the authors, except the kernel's own counts of
-// time for windows and buffers.
+// Thresholds of the verdicts: choices of the authors. Windows, buffers and the sender's program need
+// none, because the kernel counts which of them kept the sender waiting most.
 const (
-	threadFull     = 0.9 // of a processor
-	interruptsFull = 0.8 // of a processor
-	limitedShare   = 0.5 // of the time in which there was something to send
-	queueFactor    = 3.0 // round trip under load against the smallest
+	threadFull     = 0.9  // of a processor
+	interruptsMost = 0.5  // of a processor that
+	interruptsIdle = 0.05 // was at most so idle
+	queueFactor    = 3.0  // round trip under load against the smallest
 	queueLeastS    = 0.002
+	linkFull       = 0.85 // of the speed of the device
 	lossShare      = 0.0005
 	scaling        = 1.5 // N streams against one
 )
@@ -73,64 +74,140 @@ func (r *Result) limits(h *host.Host, cells []Cell) {
 // limit finds what bounds the throughput of a cell. scales is the factor of more streams, or NaN,
 // and speed that of this machine's device in bit/s, or 0.
 func (r *Result) limit(s *Summary, c Cell, scales, speed float64) *Limit {
-	v := s.value
-	sender, receiver, at, other := r.Local, r.Remote, "here", "peer"
-	ends := [2][3]string{{"here", cpuShareHere, softirqHere}, {"peer", cpuSharePeer, softirqPeer}}
+	f := finder{Summary: s, cell: c, scales: scales, speed: speed, device: r.Local.Interface, ends: [2]limitEnd{
+		{r.Local, "here", cpuShareHere, interruptsHere, interruptsIdleHere, busyHere, droppedHere},
+		{r.Remote, "peer", cpuSharePeer, interruptsPeer, interruptsIdlePeer, busyPeer, droppedPeer},
+	}}
+	f.sender, f.receiver = &f.ends[0], &f.ends[1]
 	if c.Kind == Receive {
-		sender, receiver, at, other = r.Remote, r.Local, "peer", "here"
+		f.sender, f.receiver = f.receiver, f.sender
 	}
-	bits := v(goodput)
-	needed := bits / 8 * v(loadedRTT)
-	switch {
-	case v(rwndShare) > limitedShare && float64(receiver.RmemMax) > 4*needed:
-		return &Limit{LimitCPU, fmt.Sprintf("the receiver's window was full %s of the time, although it may grow to %s: its program did not read in time", text.Percent(v(rwndShare)), size(receiver.RmemMax)), other, ""}
-	case v(rwndShare) > limitedShare:
-		return &Limit{LimitWindow, fmt.Sprintf("the receiver's window was full %s of the time: %s at a round trip of %s", text.Percent(v(rwndShare)), humanBytes(int64(needed)), unit.FormatSeconds(v(loadedRTT))), other,
-			fmt.Sprintf("raise the last value of net.ipv4.tcp_rmem at the receiver (now %s) to more than twice the wanted rate times %s", size(receiver.RmemMax), unit.FormatSeconds(v(idleRTT)))}
-	case v(sndbufShare) > limitedShare:
-		return &Limit{LimitBuffer, fmt.Sprintf("the sender's buffer was full %s of the time: %s at a round trip of %s", text.Percent(v(sndbufShare)), humanBytes(int64(needed)), unit.FormatSeconds(v(loadedRTT))), at,
-			fmt.Sprintf("raise the last value of net.ipv4.tcp_wmem at the sender (now %s) to more than twice the wanted rate times %s", size(sender.WmemMax), unit.FormatSeconds(v(idleRTT)))}
-	}
-	for _, end := range ends {
-		if share := v(end[1]); share/float64(c.Streams) > threadFull {
-			return &Limit{LimitCPU, fmt.Sprintf("the program used %s of a processor for a stream", text.Percent(share/float64(c.Streams))), end[0], "compare with more streams; more than one stream can use more processors"}
+	for _, find := range []func() *Limit{f.threads, f.interrupts, f.waits, f.link, f.queue, f.loss, f.processors} {
+		if l := find(); l != nil {
+			return l
 		}
-	}
-	for _, end := range ends {
-		if share := v(end[2]); share > interruptsFull {
-			do := ""
-			if end[0] == "here" {
-				do = "fettle irq show"
-			}
-			return &Limit{LimitInterrupts, fmt.Sprintf("one processor was %s of the time in interrupts", text.Percent(share)), end[0], do}
-		}
-	}
-	if speed > 0 && bits > 0.85*speed {
-		return &Limit{LimitLink, fmt.Sprintf("the link of %s has %s Mbit/s", r.Local.Interface, unit.Digits(speed/1e6)), "here", ""}
-	}
-	queue := v(loadedRTT) > queueFactor*v(idleRTT) && v(loadedRTT)-v(idleRTT) > queueLeastS
-	lossy := v(retransmits) > lossShare
-	if queue && !(lossy && scales > scaling) {
-		return &Limit{LimitShaper, fmt.Sprintf("a queue builds up in front of %s Mbit/s: the round trip grows from %s to %s", unit.Digits(wire(bits, v(mssBytes))/1e6), unit.FormatSeconds(v(idleRTT)), unit.FormatSeconds(v(loadedRTT))), "", ""}
-	}
-	for _, end := range []struct {
-		name, busy, own string
-		cpus            int
-	}{{"here", busyHere, cpuShareHere, r.Local.CPUs}, {"peer", busyPeer, cpuSharePeer, r.Remote.CPUs}} {
-		if share := v(end.busy); share > threadFull && end.cpus > 0 {
-			return &Limit{LimitCPU, fmt.Sprintf("all processors were busy %s of the time, %s by this measurement's program", text.Percent(share), text.Percent(v(end.own)/float64(end.cpus))), end.name, ""}
-		}
-	}
-	switch {
-	case lossy && scales > scaling:
-		return &Limit{LimitLoss, fmt.Sprintf("%s of the segments were sent again, and more streams have %.1f times the throughput", text.Percent(v(retransmits)), scales), "", "look for errors of the interfaces and for overloaded links on the path"}
-	case lossy && scales <= scaling:
-		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", text.Percent(v(retransmits)), unit.Digits(wire(bits, v(mssBytes))/1e6)), "", ""}
-	}
-	if lossy {
-		return &Limit{Word: LimitUnknown, Text: fmt.Sprintf("%s of the segments were sent again; one and several streams together (--cells %s-1,%[2]s-8) tell loss from a policer", text.Percent(v(retransmits)), c.Kind)}
 	}
 	return &Limit{Word: LimitUnknown, Text: "no limit of CPU, window, buffer, link, shaper or loss was seen"}
+}
+
+// finder looks for the limit of a cell. Its methods return nil if theirs is not the one.
+type finder struct {
+	*Summary
+	cell             Cell
+	scales, speed    float64
+	device           string
+	ends             [2]limitEnd
+	sender, receiver *limitEnd
+}
+
+// limitEnd is an end of the path with the names of its quantities.
+type limitEnd struct {
+	End
+	name                                       string
+	cpu, interrupts, interruptsIdle, all, lost string
+}
+
+func (f *finder) share(name string) string { return text.Percent(f.value(name)) }
+
+func (f *finder) seconds(name string) string { return unit.FormatSeconds(f.value(name)) }
+
+// threads: a stream's program used a whole processor.
+func (f *finder) threads() *Limit {
+	for _, end := range f.ends {
+		if share := f.value(end.cpu) / float64(f.cell.Streams); share > threadFull {
+			return &Limit{LimitCPU, fmt.Sprintf("the program used %s of a processor for a stream", text.Percent(share)), end.name, "compare with more streams; more than one stream can use more processors"}
+		}
+	}
+	return nil
+}
+
+// waits: what the sender waited for most, by the kernel's count, if it is not the path.
+func (f *finder) waits() *Limit {
+	most := pathShare
+	for _, name := range []string{programShare, rwndShare, sndbufShare} {
+		if f.value(name) > f.value(most) {
+			most = name
+		}
+	}
+	inFlight := humanBytes(int64(f.value(goodput) / 8 * f.value(loadedRTT)))
+	raise := func(end, value string, now int64) string {
+		return fmt.Sprintf("raise the last value of net.ipv4.%s at the %s (now %s) to more than twice the wanted rate times %s", value, end, size(now), f.seconds(idleRTT))
+	}
+	switch buffer := f.value(rcvbufBytes); {
+	case most == rwndShare && buffer < float64(f.receiver.RmemMax):
+		return &Limit{LimitCPU, fmt.Sprintf("the receiver's window was full %s of the time, although its buffer of %s may grow to %s: its program did not read in time", f.share(rwndShare), size(int64(buffer)), size(f.receiver.RmemMax)), f.receiver.name, ""}
+	case most == rwndShare:
+		return &Limit{LimitWindow, fmt.Sprintf("the receiver's window was full %s of the time: %s at a round trip of %s", f.share(rwndShare), inFlight, f.seconds(loadedRTT)), f.receiver.name, raise("receiver", "tcp_rmem", f.receiver.RmemMax)}
+	case most == sndbufShare:
+		return &Limit{LimitBuffer, fmt.Sprintf("the sender's buffer was full %s of the time: %s at a round trip of %s", f.share(sndbufShare), inFlight, f.seconds(loadedRTT)), f.sender.name, raise("sender", "tcp_wmem", f.sender.WmemMax)}
+	case most == programShare:
+		return &Limit{LimitCPU, fmt.Sprintf("the sender's program had written nothing to send %s of the time", f.share(programShare)), f.sender.name, ""}
+	}
+	return nil
+}
+
+// interrupts: a processor that is never idle serves interrupts most of the time, or has dropped
+// packets.
+func (f *finder) interrupts() *Limit {
+	for _, end := range f.ends {
+		do := ""
+		if end.name == "here" {
+			do = "fettle irq show"
+		}
+		if f.value(end.interrupts) > interruptsMost && f.value(end.interruptsIdle) <= interruptsIdle {
+			return &Limit{LimitInterrupts, fmt.Sprintf("one processor was %s of the time in interrupts, and %s idle", f.share(end.interrupts), f.share(end.interruptsIdle)), end.name, do}
+		}
+		if n := f.value(end.lost); n > 0 && f.lossy() {
+			return &Limit{LimitInterrupts, fmt.Sprintf("the queue of a processor was full and dropped %s packets a run", unit.Digits(n)), end.name, "spread the interrupts, or raise net.core.netdev_max_backlog"}
+		}
+	}
+	return nil
+}
+
+func (f *finder) lossy() bool { return f.value(retransmits) > lossShare }
+
+// link: the device of this machine is as fast as it can be.
+func (f *finder) link() *Limit {
+	if f.speed > 0 && f.value(goodput) > linkFull*f.speed {
+		return &Limit{LimitLink, fmt.Sprintf("the link of %s has %s Mbit/s", f.device, unit.Digits(f.speed/1e6)), "here", ""}
+	}
+	return nil
+}
+
+// frames is the rate that a shaper or policer counts, in Mbit/s.
+func (f *finder) frames() string { return mbit(wire(f.value(goodput), f.value(mssBytes))) }
+
+// queue: packets wait in front of something slower.
+func (f *finder) queue() *Limit {
+	queue := f.value(loadedRTT) > queueFactor*f.value(idleRTT) && f.value(loadedRTT)-f.value(idleRTT) > queueLeastS
+	if !queue || f.lossy() && f.scales > scaling {
+		return nil
+	}
+	return &Limit{LimitShaper, fmt.Sprintf("a queue builds up in front of %s Mbit/s: the round trip grows from %s to %s", f.frames(), f.seconds(idleRTT), f.seconds(loadedRTT)), "", ""}
+}
+
+// loss: packets are lost, at any rate or above one.
+func (f *finder) loss() *Limit {
+	switch again := f.share(retransmits); {
+	case !f.lossy():
+		return nil
+	case f.scales > scaling:
+		return &Limit{LimitLoss, fmt.Sprintf("%s of the segments were sent again, and more streams have %.1f times the throughput", again, f.scales), "", "look for errors of the interfaces and for overloaded links on the path"}
+	case f.scales <= scaling:
+		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", again, f.frames()), "", ""}
+	default:
+		return &Limit{Word: LimitUnknown, Text: fmt.Sprintf("%s of the segments were sent again; one and several streams together (--cells %s-1,%[2]s-8) tell loss from a policer", again, f.cell.Kind)}
+	}
+}
+
+// processors: all of them were busy.
+func (f *finder) processors() *Limit {
+	for _, end := range f.ends {
+		if f.value(end.all) > threadFull && end.CPUs > 0 {
+			return &Limit{LimitCPU, fmt.Sprintf("all processors were busy %s of the time, %s by this measurement's program", f.share(end.all), text.Percent(f.value(end.cpu)/float64(end.CPUs))), end.name, ""}
+		}
+	}
+	return nil
 }
 
 // of returns the summary of a cell, which is empty if it was not measured.

@@ -393,7 +393,7 @@ func TestShareOfEarlyEnd(t *testing.T) {
 		slots[i] = 5000
 	}
 	end := &streamReport{Slots: slots, processors: processors{CPU: 0.095, Wall: 0.1}}
-	v, err := (&streamRun{sender: end, receiver: end, here: end, there: end}).sample(time.Second, 250*time.Millisecond)
+	v, err := (&streamRun{sender: end, receiver: end, here: end, there: end}).sample(time.Second, 250*time.Millisecond, End{}, End{})
 	if err != nil || math.Abs(v[cpuShareHere]-0.95) > 1e-9 || math.Abs(v[cpuSharePeer]-0.95) > 1e-9 {
 		t.Errorf("%v, %v", v, err)
 	}
@@ -401,7 +401,7 @@ func TestShareOfEarlyEnd(t *testing.T) {
 
 // TestLimit names what bounds the throughput.
 func TestLimit(t *testing.T) {
-	base := map[string]float64{goodput: 900e6, loadedRTT: 0.0003, idleRTT: 0.0002, retransmits: 0, rwndShare: 0, sndbufShare: 0, mssBytes: 1448, cpuShareHere: 0.2, cpuSharePeer: 0.2, softirqHere: 0.1, softirqPeer: 0.1, busyHere: 0.3, busyPeer: 0.3}
+	base := map[string]float64{goodput: 900e6, loadedRTT: 0.0003, idleRTT: 0.0002, retransmits: 0, programShare: 0.1, rwndShare: 0.05, sndbufShare: 0.05, pathShare: 0.8, rcvbufBytes: 6 << 20, interruptsIdleHere: 0.5, interruptsIdlePeer: 0.5, droppedHere: 0, droppedPeer: 0, mssBytes: 1448, cpuShareHere: 0.2, cpuSharePeer: 0.2, interruptsHere: 0.1, interruptsPeer: 0.1, busyHere: 0.3, busyPeer: 0.3}
 	for name, x := range map[string]struct {
 		kind  Kind
 		with  map[string]float64
@@ -411,12 +411,16 @@ func TestLimit(t *testing.T) {
 	}{
 		"nothing":           {Send, nil, 1, LimitUnknown, ""},
 		"window":            {Send, map[string]float64{rwndShare: 0.9, loadedRTT: 0.05}, 4, LimitWindow, "peer"},
-		"window is large":   {Send, map[string]float64{rwndShare: 0.9, loadedRTT: 0.00001}, 4, LimitCPU, "peer"},
+		"window may grow":   {Send, map[string]float64{rwndShare: 0.9, rcvbufBytes: 1 << 20}, 4, LimitCPU, "peer"},
 		"window, receive":   {Receive, map[string]float64{rwndShare: 0.9}, 4, LimitWindow, "here"},
-		"buffer":            {Send, map[string]float64{sndbufShare: 0.7}, 4, LimitBuffer, "here"},
-		"buffer, receive":   {Receive, map[string]float64{sndbufShare: 0.7}, 4, LimitBuffer, "peer"},
+		"buffer":            {Send, map[string]float64{sndbufShare: 0.7, pathShare: 0.2}, 4, LimitBuffer, "here"},
+		"buffer, receive":   {Receive, map[string]float64{sndbufShare: 0.7, pathShare: 0.2}, 4, LimitBuffer, "peer"},
 		"thread":            {Send, map[string]float64{cpuSharePeer: 0.95}, 2, LimitCPU, "peer"},
-		"interrupts":        {Send, map[string]float64{softirqHere: 0.97}, 1, LimitInterrupts, "here"},
+		"sender":            {Receive, map[string]float64{programShare: 0.9}, 2, LimitCPU, "peer"},
+		"interrupts":        {Send, map[string]float64{interruptsHere: 0.6, interruptsIdleHere: 0.01}, 1, LimitInterrupts, "here"},
+		"idle between":      {Send, map[string]float64{interruptsHere: 0.6, interruptsIdleHere: 0.3}, 1, LimitUnknown, ""},
+		"full queue":        {Send, map[string]float64{droppedPeer: 40, retransmits: 0.02}, 1, LimitInterrupts, "peer"},
+		"lossy, and busy":   {Send, map[string]float64{retransmits: 0.02, busyHere: 1}, 1.05, LimitPolicer, ""},
 		"shaper":            {Send, map[string]float64{loadedRTT: 0.03}, 1, LimitShaper, ""},
 		"policer":           {Send, map[string]float64{retransmits: 0.02}, 1.05, LimitPolicer, ""},
 		"loss":              {Send, map[string]float64{retransmits: 0.02}, 7, LimitLoss, ""},
@@ -446,6 +450,24 @@ func TestLimit(t *testing.T) {
 		if got := r.Cells[0].Limit; got == nil || got.Word != x.word || got.Where != x.where {
 			t.Errorf("%s: %+v, want %s %s", name, got, x.word, x.where)
 		}
+	}
+}
+
+// TestDoubts: the processor time of others is said, with the cell that had most of it.
+func TestDoubts(t *testing.T) {
+	cell := func(name string, v float64) Summary { return Summary{Figures: []Figure{{Name: name, Value: v}}} }
+	for want, cells := range map[string][]Summary{
+		"": {cell(othersHere, 0.05), cell(stolenPeer, 0.01)},
+		"here other programs used 40 % of the processors":     {cell(othersHere, 0.2), cell(othersHere, 0.4)},
+		"at the peer other guests took 8 % of the processors": {cell(stolenPeer, 0.08)},
+	} {
+		if got := strings.Join((&Result{Cells: cells}).doubts(), "; "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	p := processors{CPU: 0.5, Wall: 1, Programs: 0.6} // of 2 processors
+	if own, both, unknown := p.others(2, 0), p.others(2, 0.5), p.others(0, 0); math.Abs(own-0.35) > 1e-9 || math.Abs(both-0.1) > 1e-9 || unknown != -1 {
+		t.Errorf("%v, %v, %v", own, both, unknown)
 	}
 }
 

@@ -45,10 +45,13 @@ func (r *Result) Headline() (h ui.Headline) {
 		rtt = append(rtt, "load adds "+strings.Join(added, ", "))
 	}
 	if len(said) == 0 && len(rtt) == 0 {
-		said = append(said, r.Text)
+		said = append(said, r.text())
 	}
 	if len(said) > 0 {
 		h.Line("%s", r.Cut.Text(strings.Join(said, "; ")))
+	}
+	if len(r.Doubts) > 0 {
+		h.Line("doubtful: %s", strings.Join(r.Doubts, "; "))
 	}
 	if len(rtt) > 0 {
 		h.Line("%s", strings.Join(rtt, ", "))

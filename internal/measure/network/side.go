@@ -81,9 +81,15 @@ func valuesOf(runs []sample, name string) (values []float64, known bool) {
 }
 
 // once makes one run of a cell.
-func (s *side) once(ctx context.Context, cell Cell, round int) (sample, error) {
+func (s *side) once(ctx context.Context, cell Cell, round int) (v sample, err error) {
 	p, rtt := s.plan, s.client.RTT
 	run := p.Run(rtt)
+	worked := watchCPU(s.client.host)
+	defer func() {
+		if v != nil {
+			s.others(v, cell, worked())
+		}
+	}()
 	switch cell.Kind {
 	case Request:
 		return s.requests(ctx, run, cell.Size)
@@ -101,7 +107,7 @@ func (s *side) once(ctx context.Context, cell Cell, round int) (sample, error) {
 		if err != nil {
 			return nil, err
 		}
-		v, err := r.sample(run, p.warm(rtt))
+		v, err := r.sample(run, p.warm(rtt), s.client.Local, s.client.Remote)
 		if errors.Is(err, errNothing) && (s.path.Up.How == BlackHole || s.path.Down.How == BlackHole) {
 			return nil, fmt.Errorf("nothing arrived: path MTU %s; lower the MTU of the interface, or let the ICMP messages through; --cells udp,request-1 measures the rest", s.path.words())
 		}
@@ -109,6 +115,16 @@ func (s *side) once(ctx context.Context, cell Cell, round int) (sample, error) {
 			return v, err
 		}
 	}
+}
+
+// others sets the share of this machine's processors that other programs used during a run. The
+// streams report that themselves. A peer on the same machine is unknown then.
+func (s *side) others(v sample, cell Cell, p processors) {
+	c := s.client
+	if cell.Kind == Send || cell.Kind == Receive || c.Local.Boot == c.Remote.Boot {
+		return
+	}
+	v[othersHere], v[stolenHere] = p.others(c.Local.CPUs, 0), p.Stolen
 }
 
 func (s *side) job(cell Cell, run time.Duration) streamJob {

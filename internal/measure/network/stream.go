@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,9 @@ type streamReport struct {
 	processors
 	// Slots are the received bytes by time since the start, in parts of slot. Only of the receiver.
 	Slots []int64 `json:"slots_bytes,omitempty"`
+	// Rcvbuf is the largest receive buffer that a connection had at its end, in bytes. Only of the
+	// receiver.
+	Rcvbuf int64 `json:"receive_buffer_bytes,omitempty"`
 	// TCP are the connections at the end of the run. Only of the sender.
 	TCP []tcpState `json:"tcp,omitempty"`
 }
@@ -58,20 +62,21 @@ func (j streamJob) transfer(ctx context.Context, h *host.Host, conns []*net.TCPC
 		}
 	})
 	defer stop()
-	slots, states := make([][]int64, len(conns)), make([]*tcpState, len(conns))
+	slots, states, buffers := make([][]int64, len(conns)), make([]*tcpState, len(conns)), make([]int64, len(conns))
 	var wait sync.WaitGroup
 	for i, c := range conns {
 		wait.Go(func() {
 			defer c.Close()
 			if send {
-				states[i] = j.send(c, begin.Add(j.For), j.Bytes/int64(len(conns)))
+				states[i] = j.send(c, begin, j.Bytes/int64(len(conns)))
 			} else {
 				slots[i] = j.receive(c, begin)
+				buffers[i] = receiveBuffer(c)
 			}
 		})
 	}
 	wait.Wait()
-	r.processors = worked()
+	r.processors, r.Rcvbuf = worked(), slices.Max(buffers)
 	for _, of := range slots {
 		for i, n := range of {
 			if i == len(r.Slots) {
@@ -90,8 +95,8 @@ func (j streamJob) transfer(ctx context.Context, h *host.Host, conns []*net.TCPC
 
 // send writes until the end or until the bytes are sent and received. What is still in a buffer
 // at the end is dropped: a slow path would take long to deliver it.
-func (j streamJob) send(c *net.TCPConn, end time.Time, left int64) *tcpState {
-	_ = c.SetDeadline(end)
+func (j streamJob) send(c *net.TCPConn, begin time.Time, left int64) *tcpState {
+	_ = c.SetDeadline(begin.Add(j.For))
 	buffer := make([]byte, block)
 	for left > 0 {
 		n, err := c.Write(buffer[:min(left, block)])
@@ -102,7 +107,7 @@ func (j streamJob) send(c *net.TCPConn, end time.Time, left int64) *tcpState {
 	if left <= 0 && c.CloseWrite() == nil {
 		_, _ = c.Read(buffer[:1]) // until the receiver closes
 	}
-	s, err := tcpInfo(c)
+	s, err := tcpInfo(c, time.Since(begin))
 	_ = c.SetLinger(0)
 	if err != nil {
 		return nil
@@ -154,8 +159,8 @@ func (r *streamReport) goodput(run, warm time.Duration) float64 {
 	return float64(all-before) / (float64(len(slots)-first) * slot.Seconds())
 }
 
-// sample returns the values of a run of streams.
-func (s *streamRun) sample(run, warm time.Duration) (sample, error) {
+// sample returns the values of a run of streams between two ends.
+func (s *streamRun) sample(run, warm time.Duration, local, remote End) (sample, error) {
 	bytes := s.receiver.goodput(run, warm)
 	if bytes <= 0 {
 		return nil, errNothing
@@ -167,15 +172,24 @@ func (s *streamRun) sample(run, warm time.Duration) (sample, error) {
 	v := sample{
 		goodput: 8 * bytes, cpuHere: s.here.CPU / (8 * all / 1e9), cpuThere: s.there.CPU / (8 * all / 1e9),
 		cpuShareHere: s.here.CPU / s.here.Wall, cpuSharePeer: s.there.CPU / s.there.Wall,
-		softirqHere: s.here.Softirq, softirqPeer: s.there.Softirq, busyHere: s.here.All, busyPeer: s.there.All,
+		interruptsHere: s.here.Interrupts, interruptsPeer: s.there.Interrupts, interruptsIdleHere: s.here.InterruptsIdle, interruptsIdlePeer: s.there.InterruptsIdle,
+		busyHere: s.here.All, busyPeer: s.there.All, stolenHere: s.here.Stolen, stolenPeer: s.there.Stolen,
+		rcvbufBytes: float64(s.receiver.Rcvbuf), droppedHere: float64(s.here.BacklogDropped), droppedPeer: float64(s.there.BacklogDropped),
 	}
+	ofPeer, ofHere := 0.0, 0.0 // CPU time that is not another program's
+	if local.Boot == remote.Boot {
+		ofPeer, ofHere = s.there.CPU, s.here.CPU
+	}
+	v[othersHere], v[othersPeer] = s.here.others(local.CPUs, ofPeer), s.there.others(remote.CPUs, ofHere)
 	var again, segments float64
 	for _, t := range s.sender.TCP {
 		again, segments = again+float64(t.Retransmits), segments+float64(t.Segments)
 		n := float64(len(s.sender.TCP))
 		v[loadedRTT] += t.RTTS / n
-		v[rwndShare] += t.RwndLimited / n
-		v[sndbufShare] += t.SndbufLimited / n
+		v[programShare] += t.Program / n
+		v[rwndShare] += t.Rwnd / n
+		v[sndbufShare] += t.Sndbuf / n
+		v[pathShare] += t.Path / n
 		v[cwndBytes] += float64(t.Window)
 		v[mssBytes] = float64(t.MSS)
 		if first := v[idleRTT] == 0; first || t.MinRTTS < v[idleRTT] {

@@ -42,6 +42,8 @@ type End struct {
 	RmemMax int64 `json:"tcp_rmem_max_bytes,omitempty"`
 	WmemMax int64 `json:"tcp_wmem_max_bytes,omitempty"`
 	CPUs    int   `json:"cpus,omitempty"`
+	// Boot is the kernel's boot_id: both ends of a connection may be one machine.
+	Boot string `json:"boot_id,omitempty"`
 	// Interface, Kind, MTU and Congestion are those of the connection: the interface with the local
 	// address, its kind, such as vxlan (the kernel's DEVTYPE), its MTU in bytes, and the congestion
 	// control.

@@ -1,0 +1,36 @@
+package network
+
+import (
+	"fmt"
+
+	"fettle.dev/fettle/internal/text"
+)
+
+// Shares of all processors from which on other work makes the figures doubtful: choices of the
+// authors.
+const (
+	othersMost = 0.1
+	stolenMost = 0.05
+)
+
+// doubts returns why the figures may be those of a busy machine, not of the network: the processor
+// time of other programs and of a hypervisor's other guests in the cell that had most of it.
+func (r *Result) doubts() (all []string) {
+	for _, end := range []struct{ where, others, stolen string }{{"here", othersHere, stolenHere}, {"at the peer", othersPeer, stolenPeer}} {
+		for _, q := range []struct {
+			name, who string
+			most      float64
+		}{{end.others, "other programs used", othersMost}, {end.stolen, "other guests took", stolenMost}} {
+			worst := 0.0
+			for i := range r.Cells {
+				if f, is := r.Cells[i].Figure(q.name); is {
+					worst = max(worst, f.Value)
+				}
+			}
+			if worst > q.most {
+				all = append(all, fmt.Sprintf("%s %s %s of the processors", end.where, q.who, text.Percent(worst)))
+			}
+		}
+	}
+	return all
+}
