@@ -84,7 +84,7 @@ ip -n peer link add tun0 type %[1]s id 7 remote 10.9.1.2 %[2]s; ip -n peer link 
 			}
 			l.do(fmt.Sprintf("ip link set tun0 mtu %d; ip -n peer link set tun0 mtu %[1]d", path.Up.MTU))
 			p := NewPlan()
-			p.For, p.Cells, p.Overlay = 20*time.Second, []Cell{{Kind: Send, Streams: 1}, {Kind: Request, Size: 1}}, true
+			p.For, p.Cells, p.Overlay = 10*time.Second, []Cell{{Kind: Send, Streams: 1}, {Kind: Request, Size: 1}}, true
 			r, err := (&Bench{Client: l.dial(t, peer4), Overlay: inside, Plan: p}).Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
