@@ -19,7 +19,8 @@ run check lint vuln test test-kube test-real test-nightly race: export GOFLAGS :
 # Many tests wait: for servers, clocks, the turn to change the machine. So more packages, and
 # more tests of one, run side by side than there are processors.
 SIDE_BY_SIDE := -p $(shell echo $$(($$(nproc) + 1))) -parallel $(shell echo $$((2 * $$(nproc))))
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The same form as of the packages (packaging/version).
+VERSION := $(shell packaging/version 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .PHONY: help
@@ -107,8 +108,8 @@ man: ## write the manual pages and the shell completions into dist/
 	$(GO) run ./packaging/man -version '$(VERSION)' dist
 
 .PHONY: dist
-dist: ## build the packages (deb and rpm, amd64 and arm64) into dist/
-	@GO='$(GO)' VERSION='$(VERSION)' packaging/build dist
+dist: ## build the packages (deb and rpm, amd64 and arm64; ARCH=amd64: one) into dist/
+	@GO='$(GO)' packaging/build dist $(ARCH)
 
 .PHONY: ansible
 ansible: ## build the Ansible collection into dist/ (installs ansible-core from PyPI into the cache)
@@ -122,10 +123,12 @@ release-snapshot: ## make a release in dist/release without publishing, with a k
 	@[[ -n "$${RELEASE_KEY:-}" ]] || openssl ecparam -name prime256v1 -genkey -noout -out dist/test-key.pem
 	RELEASE_KEY="$${RELEASE_KEY:-dist/test-key.pem}" goreleaser release --snapshot --clean
 
+# Tags of images cannot have the + and ~ of versions.
+TAG = $(subst ~,-,$(subst +,-,$(VERSION)))
 .PHONY: images
 images: build ## build the container images of fettle and kubectl-fettle with podman
-	podman build -f packaging/Containerfile -t fettle:$(VERSION) .
-	podman build -f kube/deploy/Containerfile -t kubectl-fettle:$(VERSION) .
+	podman build -f packaging/Containerfile -t 'fettle:$(TAG)' .
+	podman build -f kube/deploy/Containerfile -t 'kubectl-fettle:$(TAG)' .
 
 PREFIX ?= /usr/local
 SHARE := $(DESTDIR)$(PREFIX)/share
@@ -134,6 +137,8 @@ SHARE := $(DESTDIR)$(PREFIX)/share
 install: ## install what make build and make man made below PREFIX (/usr/local)
 	@[[ -x bin/fettle && -x bin/kubectl-fettle && -d dist/man ]] || { echo "nothing to install: run make build man first"; exit 2; }
 	install -D -t '$(DESTDIR)$(PREFIX)/bin' bin/fettle bin/kubectl-fettle
+	install -D -m 0644 -t '$(SHARE)/doc/fettle' docs/*.md
+	install -D -m 0644 -t '$(SHARE)/doc/kubectl-fettle' docs/*.md
 	install -D -m 0644 -t '$(SHARE)/man/man8' dist/man/*.8
 	install -D -m 0644 dist/completion/fettle.bash '$(SHARE)/bash-completion/completions/fettle'
 	install -D -m 0644 -t '$(SHARE)/zsh/site-functions' dist/completion/_fettle
@@ -141,6 +146,7 @@ install: ## install what make build and make man made below PREFIX (/usr/local)
 
 .PHONY: uninstall
 uninstall: ## remove what make install installed; run fettle undo first
+	rm -rf '$(SHARE)/doc/fettle' '$(SHARE)/doc/kubectl-fettle'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/fettle' '$(DESTDIR)$(PREFIX)/bin/kubectl-fettle' '$(SHARE)/man/man8/fettle.8' '$(SHARE)/man/man8/fettle-'*.8
 	rm -f '$(SHARE)/bash-completion/completions/fettle' '$(SHARE)/zsh/site-functions/_fettle' '$(SHARE)/fish/vendor_completions.d/fettle.fish'
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -90,6 +91,35 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// TestStoppedBuild: a build that is stopped while it writes a package leaves no file that looks
+// like one. The tools are stubs; nfpm stops the build after half of a package.
+func TestStoppedBuild(t *testing.T) {
+	dir := t.TempDir()
+	stub := filepath.Join(dir, "go")
+	if err := os.WriteFile(stub, []byte(`#!/bin/sh
+case $1 in
+run) for last; do :; done; mkdir "$last/man" "$last/completion"; : >"$last/man/fettle.8" ;;
+tool) echo "$0" ;;
+build) while [ "$1" != -o ]; do shift; done; : >"$2" ;;
+package) for last; do :; done; echo half >"$last/fettle_1_$ARCH.deb"; kill -TERM 0; sleep 60 ;;
+esac
+`), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "out")
+	cmd := exec.Command("./build", out, "arm64")
+	cmd.Env = append(os.Environ(), "GO="+stub, "PACKAGES=fettle", "VERSION=v1.0.0", "SOURCE_DATE_EPOCH=1700000000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	text, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(text), "fettle for arm64") {
+		t.Fatalf("not stopped while it packs: %v\n%s", err, text)
+	}
+	left, err := os.ReadDir(out)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // build builds the package fettle for amd64 in both formats and returns their directory.
 func build(t *testing.T, version string, env ...string) string {
 	t.Helper()
@@ -127,6 +157,17 @@ func TestReproducible(t *testing.T) {
 	}
 	if list, err := exec.Command("dpkg-deb", "--contents", packageFile(t, dir, ".deb")).Output(); err != nil || strings.Count(string(list), " 2023-11-14 22:13 ") != strings.Count(string(list), "\n") {
 		t.Errorf("a file has another time than SOURCE_DATE_EPOCH: %v\n%s", err, list)
+	}
+	// The help names the pages that the package has.
+	tree := t.TempDir()
+	if out, err := exec.Command("dpkg-deb", "--extract", packageFile(t, dir, ".deb"), tree).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for verb, page := range map[string]string{"tune": "tune-and-undo.md.gz", "version": "output.md.gz", "bench etcd": "bench-etcd.md"} {
+		help, err := exec.Command(filepath.Join(tree, "usr/bin/fettle"), append(strings.Fields(verb), "--help")...).Output()
+		if want := "\nManual: " + filepath.Join(tree, "usr/share/doc/fettle", page) + "\n"; err != nil || !strings.Contains(string(help), want) {
+			t.Errorf("fettle %s --help: %v, want %s in\n%s", verb, err, want, help)
+		}
 	}
 	for _, program := range []string{"lintian", "rpmlint", "cpio"} {
 		if _, err := exec.LookPath(program); err != nil {

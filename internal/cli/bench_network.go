@@ -128,7 +128,9 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	}
 	c, err := network.Target{Host: peer, Key: cmp.Or(o.key, os.Getenv(network.KeyVariable)), Overlay: o.overlay}.Connect(ctx, m.Host)
 	switch {
-	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrKey), errors.Is(err, network.ErrPort):
+	case errors.Is(err, network.ErrKey):
+		return ui.Hinted(ui.Usage, err, "each start of --serve makes a new key, for one client")
+	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrPort):
 		return ui.Exit(ui.Usage, err)
 	case errors.Is(err, network.ErrNoPeer):
 		return ui.Hinted(ui.Failed, err, "there, fettle bench network --serve must be waiting, which serves one client, once; firewalls must let its port through, TCP and UDP")

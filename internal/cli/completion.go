@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/kuberelease"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/measure/experiment"
+	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/requests/logs"
 )
 
@@ -59,6 +60,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"prove --bench":                cliutil.Fixed("disk:", "memory:", "postgres:", "etcd:"),
 		"prove --metric":               cliutil.Fixed("time", "cpu-time", "max-memory", "energy"),
 		"bench memory --cells":         cliutil.ListOf("4k", "thp", "hugetlb-2m", "hugetlb-1g", "4k-remote", "thp-remote"),
+		"bench network --cells":        cliutil.ListOf(networkCells()...),
 		"runs show":                    a.completeRuns,
 		"runs compare":                 a.completeRuns,
 		"runs export":                  a.completeRuns,
@@ -74,6 +76,15 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"logs puppet-reports --format": formats,
 		"prove --log-format":           formats,
 	}
+}
+
+// networkCells returns the names of the measurements that bench network makes by default.
+func networkCells() []string {
+	var names []string
+	for _, c := range network.Cells() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 // Shell completions. They suggest nothing if the machine or the journal cannot be read; the

@@ -157,3 +157,24 @@ func TestTrialSurvivesKill(t *testing.T) {
 		}
 	}
 }
+
+// TestPartialTrial: a trial whose values are applied in part says that it is one; where no value
+// was written, none is said to be in force.
+func TestPartialTrial(t *testing.T) {
+	testkitroot.Untuned(t)
+	before := testkitroot.Settings()
+	state := filepath.Join(t.TempDir(), "state")
+	_, out := run(t, 0, "tune", "--set", "vm.swappiness=10", "--set", "vm.dirty_ratio=500", "--try", "10m", "--state-dir", state)
+	if !strings.Contains(out, "1 of 2 values were rejected") || !strings.Contains(out, "on trial until") || !strings.Contains(out, "the other values are in force") {
+		t.Errorf("a trial in part:\n%s", out)
+	}
+	run(t, 0, "undo", "--state-dir", state)
+	_, out = run(t, 0, "tune", "--set", "vm.swappiness=61", "--set", "vm.dirty_ratio=500", "--state-dir", state)
+	if !strings.Contains(out, "1 of 2 values were rejected") || strings.Contains(out, "values are in force") {
+		t.Errorf("nothing is written:\n%s", out)
+	}
+	run(t, 0, "undo", "--state-dir", state)
+	if d := before.Differences(testkitroot.Settings()); len(d) > 0 {
+		t.Error(d)
+	}
+}

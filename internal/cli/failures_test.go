@@ -52,6 +52,17 @@ func TestMissingFiles(t *testing.T) {
 	})
 }
 
+// TestCalendarWithMore: an argument that is a calendar and more is not suggested again.
+func TestCalendarWithMore(t *testing.T) {
+	for arg, want := range map[string]string{
+		"22:00 fettle recommend":  "for example: fettle schedule add 22:00 throughput-performance\n",
+		"Mon..Fri 08:00 balanced": "for example: fettle schedule add 'Mon..Fri 08:00' throughput-performance\n",
+		"every evening":           `"every evening": "every" is not a weekday`,
+	} {
+		wantAdvice(t, []string{"--state-dir", filepath.Join(t.TempDir(), "state"), "schedule", "add", arg}, ui.Usage, want)
+	}
+}
+
 // TestFailuresHaveAdvice: failures that have nothing to do with files print what to do too.
 func TestFailuresHaveAdvice(t *testing.T) {
 	for call, c := range map[string]struct {

@@ -57,7 +57,7 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as "Mon-Fri 
 	c.PersistentFlags().StringVar(&file, "file", schedule.File, "schedule file")
 	c.AddCommand(
 		a.writes(&cobra.Command{
-			Use: "add CALENDAR PROFILE...", Short: "Add an entry: a calendar and the profiles to apply", Args: cobra.MinimumNArgs(2),
+			Use: "add CALENDAR PROFILE...", Short: "Add an entry: a calendar and the profiles to apply", Args: calendarAndProfiles,
 			RunE: func(c *cobra.Command, args []string) error {
 				return a.scheduleAdd(c.Context(), file, args[0], args[1:])
 			},
@@ -82,6 +82,25 @@ Calendars are as in systemd.time(7): [weekdays] [date] [time], such as "Mon-Fri 
 		}),
 	)
 	return c
+}
+
+// calendarAndProfiles requires both arguments of schedule add. If the only one begins with a
+// calendar, the error suggests to put the quotes after it: '22:00 powersave'.
+func calendarAndProfiles(c *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		words := strings.Fields(args[0])
+		for n := len(words) - 1; n > 0; n-- {
+			calendar := strings.Join(words[:n], " ")
+			if _, err := schedule.ParseCalendar(calendar); err == nil {
+				return ui.Hinted(ui.Usage, fmt.Errorf("%q is a calendar and more: want the calendar as one argument, then names of profiles (not commands)", args[0]),
+					"for example: fettle schedule add "+internaltext.Quote(calendar)+" throughput-performance")
+			}
+		}
+		if _, err := schedule.ParseCalendar(args[0]); err != nil {
+			return ui.Hinted(ui.Usage, err, "for example: "+cliutil.Example(c))
+		}
+	}
+	return cobra.MinimumNArgs(2)(c, args)
 }
 
 // readSchedule returns the file's text and its entries. For a missing file it returns none.

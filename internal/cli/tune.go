@@ -202,7 +202,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	err = m.RestoreTuners(ctx, taken, err)
 	switch {
-	case apply.Try != nil && err == nil:
+	case apply.Try != nil && res.Tx > 0 && (err == nil || ui.Code(err) == ui.Partial):
 		a.screen.Say("on trial until %s, then undone; to keep it: %s", apply.Try.Until.Local().Format("15:04:05"), a.next("confirm"))
 	case err == nil && selected && !o.persist && !daemon.Persisted(m.Host) && slices.ContainsFunc(res.Plan.Steps, lostAtReboot):
 		a.screen.Say("the values will be lost at reboot, because fettle's unit is not enabled (fettle tune PROFILE --persist enables it)")

@@ -3,6 +3,8 @@ package cliutil
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -128,7 +130,7 @@ func (h *Help) Text(c *cobra.Command) string {
 		flags(&b, "Global flags", c.InheritedFlags(), c, width)
 	}
 	if page := page(c); page != "" {
-		fmt.Fprintf(&b, "\nManual: docs/%s\n", page)
+		fmt.Fprintf(&b, "\nManual: %s\n", manualPath(page))
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help explains a command.\n", c.CommandPath())
@@ -161,6 +163,22 @@ func usageLine(c *cobra.Command) string {
 		line = c.CommandPath() + " COMMAND [flags]"
 	}
 	return line
+}
+
+// manualPath returns where a page of the manual is: the file that a package or make install has put
+// next to the program (PREFIX/share/doc/PROGRAM, possibly compressed), or else docs/ of the source.
+func manualPath(page string) string {
+	program, err := os.Executable()
+	if err != nil {
+		return "docs/" + page
+	}
+	installed := filepath.Join(filepath.Dir(program), "../share/doc", filepath.Base(program), page)
+	for _, file := range []string{installed, installed + ".gz"} {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return "docs/" + page
 }
 
 // page returns the manual page of a command, or "".

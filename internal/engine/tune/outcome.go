@@ -32,7 +32,7 @@ func (a *Applied) Err(err error) error {
 	case a.Result == journal.ResultPartial && a.Failed() == 0:
 		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values are written but have no effect", a.Failing(), a.InForce()), "undo all values with fettle undo, or use --atomic to roll back on any failure")
 	case a.Result == journal.ResultPartial:
-		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", a.Failed(), all), "the other values are in force; undo them with fettle undo, or use --atomic to roll back on any failure")
+		return ui.Hinted(ui.Partial, fmt.Errorf("%d of %d values were rejected", a.Failed(), all), a.others())
 	case a.Result == ResultNothing && a.Failed() > 0:
 		return ui.Exit(ui.Failed, errors.New("no value could be set; nothing changed and no transaction was recorded"))
 	case a.Result == ResultNothing:
@@ -45,6 +45,14 @@ func (a *Applied) Err(err error) error {
 		return ui.Exit(ui.Failed, err)
 	}
 	return nil
+}
+
+// others says what became of the values that were not rejected.
+func (a *Applied) others() string {
+	if a.Plan.count(func(s *Step) bool { return s.Action == Write && s.Verdict != plugin.Rejected }) == 0 {
+		return "no value was written; fettle undo ends the transaction"
+	}
+	return "the other values are in force; undo them with fettle undo, or use --atomic to roll back on any failure"
 }
 
 // interrupted returns the error of a transaction that Ctrl-C ended.

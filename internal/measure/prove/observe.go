@@ -150,7 +150,7 @@ func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	for _, what := range []string{"cpu", "memory", "io"} {
 		name := "pressure." + what + ".some_s"
 		if share := (ended[name] - begun[name]) / tookS; share > mostPressure {
-			why = append(why, fmt.Sprintf("the machine is busy: %s of the time a task waits for %s", percent(share), strings.Replace(what, "cpu", "a CPU", 1)))
+			why = append(why, fmt.Sprintf("a task waits for %[2]s %[1]s of the time", percent(share), strings.Replace(what, "cpu", "a CPU", 1)))
 		}
 	}
 	if swap := ended["vmstat.pswpin"] + ended["vmstat.pswpout"] - begun["vmstat.pswpin"] - begun["vmstat.pswpout"]; swap > 0 {
