@@ -376,7 +376,7 @@ func decided(txs []*journal.Tx) (at time.Time, by *journal.Tx) {
 			for _, id := range t.Undoes {
 				i := slices.IndexFunc(txs, func(o *journal.Tx) bool { return o.ID == id })
 				if i >= 0 && txs[i].Selection != nil {
-					return t.Time, t
+					return t.Commit.Time, t // the undo has restored TuneD's state files
 				}
 			}
 		}

@@ -240,7 +240,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 			d.overlay = overlay{}
 			if was != nil {
 				d.log.say(LevelNotice, "%s no longer active: undone by transaction %d", strings.Join(was.Names(), " "), s.Txs[len(s.Txs)-1].ID)
-				d.keepState(m)
+				d.restoreState(m, s)
 				d.announce(ProfileChanged{"", true, "OK"})
 			}
 		}
@@ -299,7 +299,7 @@ func (d *Daemon) watchTrial(s *journal.State) {
 // or tune --set stay in force.
 func (d *Daemon) withdraw(ctx context.Context, m *Machine, reason string) error {
 	e := *m.Engine
-	e.Reason = "fettle daemon: " + reason
+	e.Reason, e.KeepTuned = "fettle daemon: "+reason, true // keepState has written what TuneD writes then
 	_, err := busy(ctx, func() (*tune.Undone, error) {
 		s, err := e.State()
 		if err != nil {

@@ -111,3 +111,18 @@ func (d *Daemon) keepState(m *Machine) {
 		d.log.say(LevelError, "cannot write TuneD's state files: %v", err)
 	}
 }
+
+// restoreState repairs TuneD's state files after an undo by another process, which has restored
+// them: keepState may have written them meanwhile.
+func (d *Daemon) restoreState(m *Machine, s *journal.State) {
+	if !d.TuneD {
+		return
+	}
+	ok, err := m.Engine.RestoreTuned(s)
+	if err != nil {
+		d.log.say(LevelError, "cannot restore TuneD's state files: %v", err)
+	}
+	if !ok { // of an older version of fettle
+		d.keepState(m)
+	}
+}

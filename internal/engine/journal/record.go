@@ -64,6 +64,9 @@ type Begin struct {
 	Refused []Refused `json:"refused,omitempty"`
 	// Saved is the file of the saved settings, if the transaction writes it.
 	Saved *SavedFile `json:"saved,omitempty"`
+	// TuneD are TuneD's state files as the transaction found them, if it has a selection. Null in
+	// older records.
+	TuneD *TunedFiles `json:"tuned,omitempty"`
 	// Room is the expected size in bytes of the transaction's further records; it is not recorded.
 	Room int64 `json:"-"`
 }
@@ -75,6 +78,14 @@ type SavedFile struct {
 	Text   string        `json:"text"`
 	// Made lists the directories that the transaction makes for the file, the outermost first.
 	Made []string `json:"made,omitempty"`
+}
+
+// TunedFiles are TuneD's state files, which a daemon that replaces TuneD writes.
+type TunedFiles struct {
+	// Texts are by path. A file that it does not have did not exist.
+	Texts map[string]string `json:"texts,omitempty"`
+	// NoDir reports that their directory did not exist.
+	NoDir bool `json:"no_dir,omitempty"`
 }
 
 // Planned records who saved a plan and when, according to the plan.

@@ -123,6 +123,9 @@ func (s *State) merge() {
 			}
 			next.Saved = &saved
 		}
+		if t.TuneD != nil {
+			next.TuneD = t.TuneD
+		}
 		for _, o := range s.Txs {
 			if o == t || o.Superseded == t.ID {
 				o.Superseded = next.ID

@@ -18,6 +18,9 @@ const (
 	PostLoadedProfileFile = "/etc/tuned/post_loaded_profile"
 )
 
+// TunedStateFiles are the paths of TuneD's state files.
+var TunedStateFiles = []string{ActiveProfileFile, ProfileModeFile, PostLoadedProfileFile}
+
 // Mode is how the active profile was chosen.
 type Mode string
 
@@ -109,7 +112,7 @@ func WriteState(h *host.Host, s State) error {
 		return fmt.Errorf("profile mode %q: expected %q or %q", s.Mode, Auto, Manual)
 	}
 	files := s.StateFiles()
-	for _, p := range []string{ActiveProfileFile, ProfileModeFile, PostLoadedProfileFile} {
+	for _, p := range TunedStateFiles {
 		old, err := h.Files.ReadFile(p)
 		if err == nil && string(old) == string(files[p]) {
 			continue

@@ -190,8 +190,12 @@ func (e *Engine) Apply(ctx context.Context, plan Planner, o ApplyOptions) (*Appl
 	if err != nil {
 		return nil, err
 	}
+	var tuned *journal.TunedFiles
+	if selection != nil {
+		tuned = e.tunedFiles()
+	}
 	t, err := j.Begin(e.started(ctx, journal.Begin{
-		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Refused: p.refused(), Saved: saved, Room: p.room(),
+		Kind: o.Kind, Selection: selection, Supersedes: o.Supersedes, Try: o.Try, Planned: o.Planned, Refused: p.refused(), Saved: saved, TuneD: tuned, Room: p.room(),
 	}))
 	if err != nil {
 		return nil, err

@@ -44,6 +44,8 @@ type Engine struct {
 	User, Reason string
 	Caller       func() host.Caller
 	Note         string
+	// KeepTuned makes an undo leave TuneD's state files as they are.
+	KeepTuned bool
 	// Wait is the maximum time that a transaction waits for another one; then it returns
 	// journal.ErrBusy.
 	Wait time.Duration

@@ -171,6 +171,10 @@ func (e *Engine) undoLocked(ctx context.Context, j *journal.Journal, ids []int) 
 		u.Refused = append(u.Refused, undone.Refused...)
 	}
 	unsaved := e.restoreSaved(j.State, txs) // first, because a tuner that starts may read the file
+	if !e.KeepTuned {
+		_, err := e.restoreTuned(j.State, txs)
+		unsaved = errors.Join(unsaved, err)
+	}
 	left, gone := e.writeMoves(ctx, moves, effects)
 	left, derived := acceptDerived(moves, left)
 	commit := journal.Commit{ID: t.ID, Result: journal.ResultDone, Standing: append(e.readStanding(ctx, effects, left), derived...)}
