@@ -45,5 +45,5 @@ func (p *archiveParser) markIncomplete(name string) {
 	if p.ran && (bytes.HasPrefix(p.cut, []byte(stderr)) || strings.HasPrefix(stderr, string(p.cut))) {
 		delete(p.commands, p.last)
 	}
-	p.incomplete = fmt.Sprintf("%s is truncated: its last line is not %s; the entry of line %d, later ones, and which listings are complete are unknown; copy the file again", name, endMark, p.next)
+	p.incomplete = fmt.Sprintf("%s is truncated: its last line is not %s; the entry of line %d, later ones, and which listings are complete are unknown; copy the file again", name, endMark, p.line(p.offset()))
 }

@@ -12,14 +12,16 @@ import (
 	"time"
 )
 
-// ParseArchive parses the text of an archive. name is used in messages.
+// ParseArchive parses the text of an archive, which must not change afterwards: the host's files are
+// parts of it. name is used in messages.
 func ParseArchive(name string, text []byte) (*Host, error) {
-	p := archiveParser{archive: newArchive(min(bytes.Count(text, []byte("\n-- ")), maxArchiveEntries)), rest: text}
+	heads := headings(text)
+	p := archiveParser{archive: newArchive(min(len(heads), maxArchiveEntries)), text: text, rest: text, heads: heads}
 	if err := p.parse(name); err != nil {
 		if errors.Is(err, errNoArchive) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		return nil, fmt.Errorf("%s:%d: %w", name, p.line, err)
+		return nil, fmt.Errorf("%s:%d: %w", name, p.line(p.at), err)
 	}
 	return p.archive.host(name), nil
 }
@@ -32,17 +34,53 @@ var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q",
 
 type archiveParser struct {
 	*archive
-	rest []byte
-	line int // of the heading being parsed, from 1
-	next int
-	last string // key of the command to which a stderr entry belongs
-	ran  bool   // the previous entry is that command
-	root bool   // the archive has an entry for "/"
-	cut  []byte // dropped last entry of a truncated archive
+	text  []byte
+	rest  []byte // what is left of it
+	heads []int  // where the headings begin that are left
+	at    int    // where the heading being parsed begins
+	order []string
+	slab  []entry // room for entries
+	last  string  // key of the command to which a stderr entry belongs
+	ran   bool    // the previous entry is that command
+	root  bool    // the archive has an entry for "/"
+	cut   []byte  // dropped last entry of a truncated archive
 }
 
+// headings returns where the headings of a text begin.
+func headings(text []byte) []int {
+	const heading = "\n-- "
+	var heads []int
+	for at := 0; ; {
+		i := bytes.Index(text[at:], []byte(heading))
+		if i < 0 {
+			return heads
+		}
+		if heads == nil {
+			heads = make([]int, 0, min(len(text)/64, maxArchiveEntries))
+		}
+		at += i + 1
+		heads = append(heads, at)
+	}
+}
+
+// newEntry returns an entry. Those of an archive lie side by side.
+func (p *archiveParser) newEntry(e entry) *entry {
+	if len(p.slab) == 0 {
+		p.slab = make([]entry, 128)
+	}
+	p.slab[0] = e
+	out := &p.slab[0]
+	p.slab = p.slab[1:]
+	return out
+}
+
+// line returns the number, from 1, of the line that begins at an offset.
+func (p *archiveParser) line(at int) int { return 1 + bytes.Count(p.text[:at], []byte("\n")) }
+
+// offset returns where the rest begins.
+func (p *archiveParser) offset() int { return len(p.text) - len(p.cut) - len(p.rest) }
+
 func (p *archiveParser) parse(name string) error {
-	p.next = 1
 	switch string(bytes.TrimSuffix(p.takeLine(), []byte("\r"))) {
 	case archiveHeading:
 		if err := p.checkEndMark(); err != nil {
@@ -88,31 +126,26 @@ func (p *archiveParser) parse(name string) error {
 	return p.checkParents()
 }
 
-// takeLine returns the next line without its newline and counts it.
+// takeLine returns the next line without its newline, and notes where it began.
 func (p *archiveParser) takeLine() []byte {
-	p.line = p.next
-	return p.skipLine()
+	p.at = p.offset()
+	line, rest, _ := bytes.Cut(p.rest, []byte("\n"))
+	p.rest = rest
+	return line
 }
 
 // takeContent returns the lines up to the next heading.
 func (p *archiveParser) takeContent() []byte {
-	content := p.rest
-	if bytes.HasPrefix(content, []byte("-- ")) {
-		return nil
+	from, to := p.offset(), p.offset()+len(p.rest)
+	for len(p.heads) > 0 && p.heads[0] < from {
+		p.heads = p.heads[1:]
 	}
-	if i := bytes.Index(content, []byte("\n-- ")); i >= 0 {
-		content = content[:i+1]
+	if len(p.heads) > 0 {
+		to = min(to, p.heads[0])
 	}
-	p.rest = p.rest[len(content):]
-	p.next += bytes.Count(content, []byte("\n"))
+	content := p.rest[: to-from : to-from]
+	p.rest = p.rest[to-from:]
 	return content
-}
-
-func (p *archiveParser) skipLine() []byte {
-	p.next++
-	line, rest, _ := bytes.Cut(p.rest, []byte("\n"))
-	p.rest = rest
-	return line
 }
 
 // splitHeading splits a heading into words at single spaces. A quoted Go string, or the JSON
@@ -163,12 +196,12 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		if words[2] == "" || len(words[2]) > 4096 || strings.ContainsRune(words[2], 0) {
 			return fmt.Errorf("link target %.80q is not a path", words[2])
 		}
-		return p.add(words[0], &entry{mode: fs.ModeSymlink | 0o777, target: words[2]}, content)
+		return p.add(words[0], p.newEntry(entry{mode: fs.ModeSymlink | 0o777, target: words[2]}), content)
 	case "absent":
 		if len(words) != 1 {
 			return errors.New("want an entry of the form -- absent /path --")
 		}
-		return p.add(words[0], &entry{absent: true}, content)
+		return p.add(words[0], p.newEntry(entry{absent: true}), content)
 	case "program":
 		if len(words) != 2 || len(content) > 0 {
 			return errors.New("want a program entry of the form -- program name /path -- or -- program name absent --")
@@ -214,7 +247,7 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		p.commands[p.last] = r
 		return nil
 	}
-	e := &entry{mode: h.mode, errno: h.errno}
+	e := p.newEntry(entry{mode: h.mode, errno: h.errno})
 	switch {
 	case h.unread || h.errno != 0:
 		if len(data) > 0 {
@@ -262,29 +295,37 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 		return fmt.Errorf("%s occurs twice", name)
 	}
 	p.put(name, e)
+	p.order = append(p.order, name)
 	return nil
 }
 
 // checkParents creates missing parents of entries. It returns an error if an entry is below a
 // path that is not a directory: that of the first one by name.
 func (p *archiveParser) checkParents() error {
-	names := make([]string, 0, len(p.entries))
-	below := "" // first name with a wrong parent
-	for name, e := range p.entries {
-		if e.absent {
+	below := ""      // first name with a wrong parent
+	proper := "\x00" // the directory of the name before, which is right
+	for _, name := range p.order {
+		if p.entries[name].absent {
 			continue
 		}
-		names = append(names, name)
-		if (below == "" || name < below) && p.wrongParent(name) != "" {
+		dir, _ := parentOf(name)
+		switch {
+		case dir == proper:
+		case p.wrongParent(name) == "":
+			proper = dir
+		case below == "" || name < below:
 			below = name
 		}
 	}
 	if below != "" {
 		return fmt.Errorf("%s is below %s, which is not a directory", below, p.wrongParent(below))
 	}
-	for _, name := range names {
+	for _, name := range p.order {
+		if p.entries[name].absent {
+			continue
+		}
 		for dir, _ := parentOf(name); p.entries[dir] == nil; dir, _ = parentOf(dir) {
-			p.put(dir, &entry{mode: fs.ModeDir | 0o755})
+			p.put(dir, p.newEntry(entry{mode: fs.ModeDir | 0o755}))
 		}
 	}
 	return nil
@@ -365,7 +406,10 @@ func parseHeading(kind string, words []string) (heading, error) {
 }
 
 func (h heading) decode(content []byte) ([]byte, error) {
-	data := append([]byte{}, content...) // never nil: nil means unread
+	data := content
+	if data == nil {
+		data = []byte{} // nil means unread
+	}
 	if h.noeol {
 		data = bytes.TrimSuffix(data, []byte("\n"))
 	}

@@ -114,14 +114,17 @@ func OpenArchive(name string) (*Host, error) {
 	if packed(f) {
 		return nil, fmt.Errorf("%s is packed; unpack it with %s", name, unpack(f, name))
 	}
+	size := 0
 	if st, err := f.Stat(); err == nil && st.Size() > maxArchiveSize {
 		return nil, fmt.Errorf("%s: archive larger than %d MiB", name, maxArchiveSize>>20)
+	} else if err == nil {
+		size = int(st.Size())
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxArchiveSize+1))
-	if err != nil {
+	text := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // room to find the end without growing
+	if _, err := text.ReadFrom(io.LimitReader(f, maxArchiveSize+1)); err != nil {
 		return nil, err
 	}
-	return ParseArchive(name, text)
+	return ParseArchive(name, text.Bytes())
 }
 
 // packings are the magic numbers of gzip, xz, bzip2 and zstd.

@@ -31,6 +31,9 @@ func Redact(p string, data []byte) []byte {
 	if len(data) < 20 && !bytes.ContainsAny(data, "=:<$ \t\x00") {
 		return data // one short word, as in most kernel files
 	}
+	if !bytes.ContainsFunc(data, func(r rune) bool { return (r < '0' || r > '9') && r != ' ' && r != '\t' && r != '\n' }) {
+		return data // only numbers
+	}
 	if p == "/proc/cpuinfo" || p == "/proc/interrupts" {
 		return data // large, and without user data
 	}

@@ -303,7 +303,7 @@ func (t *tree) walk(dir, parent string, depth int) {
 	}
 	t.snapshot.scopes = append(t.snapshot.scopes, scope{name: dir, parent: parent, complete: err == nil})
 	for _, d := range list {
-		p := path.Join(dir, d.Name())
+		p := dir + "/" + d.Name()
 		switch {
 		case t.ctx.Err() != nil || len(t.snapshot.values) >= maxValues || skipped(p):
 		case d.IsDir() && depth < maxDepth:
