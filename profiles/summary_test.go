@@ -260,11 +260,12 @@ func TestHugepagesVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := value(p, "sysctl", "vm.nr_hugepages"); got != "8192" {
-		t.Errorf("vm.nr_hugepages is %s", got)
+	const pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+	if got := value(p, "sysfs", pool); got != "8192" {
+		t.Errorf("the pool has %s pages", got)
 	}
-	if got := value(load(t, "hugepages"), "sysctl", "vm.nr_hugepages"); got != "1024" {
-		t.Errorf("vm.nr_hugepages is %s", got)
+	if got := value(load(t, "hugepages"), "sysfs", pool); got != "1024" {
+		t.Errorf("the pool has %s pages", got)
 	}
 }
 

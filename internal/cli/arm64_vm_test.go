@@ -134,9 +134,13 @@ func TestARM64(t *testing.T) {
 				}
 			}
 		}
-		// 1024 pages of 512 MiB.
-		if v := plan(t, "fettle diff --output json hugepages")["sysctl:vm.nr_hugepages"]; v.Verdict != "rejected" || !strings.Contains(v.Why, "512 GiB") {
+		// Pages of 2 MiB, not of the default size.
+		pools := plan(t, "fettle diff --output json hugepages")
+		if v, ok := pools["sysctl:vm.nr_hugepages"]; ok {
 			t.Errorf("hugepages: vm.nr_hugepages is %+v", v)
+		}
+		if v := pools["sysfs:/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"]; v.Verdict == "rejected" || v.Verdict == "" {
+			t.Errorf("hugepages: the pool of 2 MiB is %+v of %v", v, pools)
 		}
 		p := plan(t, "fettle diff --output json giant")
 		if v := p["bootloader:none"]; v.Verdict != "rejected" || !strings.Contains(v.Why, "16 GiB, 2 MiB, 512 MiB") {
