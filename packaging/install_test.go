@@ -24,6 +24,7 @@ type format struct {
 	finish           []string // what an administrator types after a kill
 	installed        []string
 	servers, layer   bool // the root that it needs
+	trixie           bool
 }
 
 var dpkg = format{
@@ -104,7 +105,7 @@ func newLab(t *testing.T, f format) *lab {
 		stubs[name] = killParent + answer
 	}
 	l.Root = root.New(t, root.Options{
-		Servers: f.servers, RPM: f.layer, Machine: l.machine, Stubs: stubs,
+		Servers: f.servers, RPM: f.layer, Trixie: f.trixie, Machine: l.machine, Stubs: stubs,
 		Binds: []root.Bind{{Source: twoVersions(t), Target: "/packages", ReadOnly: true}},
 	})
 	l.Must("mkdir", "-p", "/run/systemd/system")
@@ -193,14 +194,16 @@ func TestInstallUpgradeRemove(t *testing.T) {
 	twoVersions(t)
 	formats := []format{dpkg, rpm}
 	if os.Getenv("FETTLE_TEST_NIGHTLY") == "1" {
-		formats = append(formats, dnf)
+		trixie := dpkg
+		trixie.trixie = true
+		formats = append(formats, dnf, trixie)
 	}
 	for _, f := range formats {
-		t.Run(f.name, func(t *testing.T) {
+		t.Run(f.name+map[bool]string{true: " of Debian 13"}[f.trixie], func(t *testing.T) {
 			l := newLab(t, f)
 			named := l.named()
 			tuned := l.tuned()
-			if help := l.Must("fettle", "tune", "--help"); f.name != dpkg.name && !strings.Contains(help, "Manual: /usr/share/doc/fettle/tune-and-undo.md\n") { // dpkg leaves them out in this root
+			if help := l.Must("fettle", "tune", "--help"); (f.name != dpkg.name || f.trixie) && !strings.Contains(help, "Manual: /usr/share/doc/fettle/tune-and-undo.md") { // the root of Debian 12 leaves them out
 				t.Errorf("the help names another page:\n%s", help)
 			}
 			if l.called("enable")+l.called("start") > 0 {

@@ -60,6 +60,20 @@ func layer(t testing.TB, what, script string, args ...string) []string {
 	return trees
 }
 
+// trixie returns the tree of a Debian 13 (test/root/trixie). The first test that needs it builds it:
+// minutes and the network.
+func trixie(t testing.TB) string {
+	t.Helper()
+	Nightly(t, "builds a Debian 13")
+	c := exec.Command(filepath.Join(Module(t), "test/root/trixie"))
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		Missing(t, "Debian 13 cannot be built: test/root/trixie: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // ARM64 returns the directory with the disk and the kernel of a machine of arm64 with pages of
 // 64 KiB (test/root/arm64). The first test that needs it builds it: half an hour and the network.
 func ARM64(t testing.TB) string {

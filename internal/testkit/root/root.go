@@ -33,7 +33,9 @@ type Options struct {
 	// Server and an agent to it, Containers adds containerd, runc and the network plug-ins of
 	// containers, and RPM adds rpm and dnf.
 	Servers, Puppet, Containers, RPM bool
-	Binds                            []Bind
+	// Trixie uses a Debian 13 that has little more than dpkg.
+	Trixie bool
+	Binds  []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
 	// Files are written over the tree before the Root starts (path inside to content). A file
@@ -92,6 +94,8 @@ func New(t testing.TB, o Options) *Root {
 		trees = containers(t)
 	case o.RPM:
 		trees = rpm(t)
+	case o.Trixie:
+		trees = []string{trixie(t)}
 	case o.Servers:
 		trees = []string{Servers(t)}
 	default:
