@@ -84,12 +84,23 @@ func TestGuest(t *testing.T) {
 	}
 	must("systemctl enable --now fettle-metrics.timer")
 
+	undenied := func(when string) {
+		t.Helper()
+		if on, _ := run("cat /sys/module/apparmor/parameters/enabled"); strings.TrimSpace(on) != "Y" {
+			t.Logf("%s: this guest's kernel has AppArmor off", when)
+		} else if out, _ := run("journalctl --no-pager -k -b | grep 'apparmor=\"DENIED\"'"); out != "" {
+			t.Errorf("%s: AppArmor denied\n%s", when, out)
+		}
+	}
+	undenied("after installation and upgrade")
+
 	m.Reboot()
 	eventually(units, "inactive\nactive\ndisabled\nenabled\nenabled")
 	eventually("cat /proc/sys/vm/swappiness", "10")
 	eventually("systemctl --failed --no-legend", "")
 
 	out := must("apt-get -y purge fettle")
+	undenied("after the reboot and the removal")
 	if !strings.Contains(out, "vm.swappiness") || !strings.Contains(out, "restored") {
 		t.Errorf("the removal lists no value:\n%s", out)
 	}

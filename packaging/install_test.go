@@ -3,6 +3,7 @@ package packaging
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -100,16 +101,68 @@ func newLab(t *testing.T, f format) *lab {
 	t.Helper()
 	l := &lab{t: t, f: f, machine: root.NewMachine(t)}
 	l.before = l.values()
+	l.enter("")
+	return l
+}
+
+// prepared are labs in which version 1 is installed and has tuned, by package manager: the many
+// points of a kill begin with a copy.
+var prepared = map[string]*struct {
+	upper, machine string
+	before, tuned  root.Tree
+}{}
+
+// tunedLab returns a lab in which version 1 is installed and has tuned, and the tuned values.
+func tunedLab(t *testing.T, f format) (*lab, root.Tree) {
+	t.Helper()
+	copied := func(from, to string) {
+		t.Helper()
+		if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	p := prepared[f.name]
+	if p == nil {
+		l := newLab(t, f)
+		dir, err := os.MkdirTemp(packages.dir, f.name+"-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = &struct {
+			upper, machine string
+			before, tuned  root.Tree
+		}{dir + "/upper", dir + "/machine", l.before, l.tuned()}
+		for _, d := range []string{p.upper, p.machine} {
+			if err := os.Mkdir(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Save(p.upper)
+		copied(l.machine.Dir, p.machine)
+		prepared[f.name] = p
+	}
+	l := &lab{t: t, f: f, machine: root.NewMachine(t), before: p.before}
+	copied(p.machine, l.machine.Dir)
+	l.enter(p.upper)
+	if d := l.differs(p.tuned); len(d) > 0 {
+		t.Fatalf("the copy differs: %v", d)
+	}
+	return l, p.tuned
+}
+
+// enter makes the root of the lab, with what is saved in a directory, unless it is "".
+func (l *lab) enter(over string) {
+	l.t.Helper()
+	t, f := l.t, l.f
 	stubs := root.TunerStubs()
 	for name, answer := range map[string]string{"systemctl": stubs["systemctl"], "systemd-detect-virt": "[ -e /run/test-chroot ]"} {
 		stubs[name] = killParent + answer
 	}
 	l.Root = root.New(t, root.Options{
-		Servers: f.servers, RPM: f.layer, Trixie: f.trixie, Machine: l.machine, Stubs: stubs,
+		Over: over, Servers: f.servers, RPM: f.layer, Trixie: f.trixie, Machine: l.machine, Stubs: stubs,
 		Binds: []root.Bind{{Source: twoVersions(t), Target: "/packages", ReadOnly: true}},
 	})
 	l.Must("mkdir", "-p", "/run/systemd/system")
-	return l
 }
 
 // killParent kills the caller of a stub at the call whose number is in /run/test-kill.
@@ -331,8 +384,7 @@ func TestKilledPackageManager(t *testing.T) {
 		t.Run(c.f.name+" "+c.job, func(t *testing.T) {
 			points := 0
 			t.Run("count", func(t *testing.T) {
-				l := newLab(t, c.f)
-				l.tuned()
+				l, _ := tunedLab(t, c.f)
 				k := l.KillAtWrite(0)
 				l.Must(l.command(c.job)...)
 				k.Close()
@@ -348,8 +400,7 @@ func TestKilledPackageManager(t *testing.T) {
 			t.Logf("%d points, every %d", points, step)
 			for n := 1; n <= points; n += step {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
-					l := newLab(t, c.f)
-					tuned := l.tuned()
+					l, tuned := tunedLab(t, c.f)
 					k := l.KillAtWrite(n)
 					out, _ := l.Run(l.command(c.job)...)
 					k.Close()
@@ -374,8 +425,7 @@ func TestKilledScript(t *testing.T) {
 			for n := 1; ; n++ {
 				killed := false
 				t.Run(fmt.Sprint(f.name, " ", job, " ", n), func(t *testing.T) {
-					l := newLab(t, f)
-					tuned := l.tuned()
+					l, tuned := tunedLab(t, f)
 					l.Must("sh", "-c", fmt.Sprintf("echo 0 >/run/test-calls; echo %d >/run/test-kill", n))
 					out, _ := l.Run(l.command(job)...)
 					_, code := l.Run("test", "-e", "/run/test-killed")

@@ -35,7 +35,9 @@ type Options struct {
 	Servers, Puppet, Containers, RPM bool
 	// Trixie uses a Debian 13 that has little more than dpkg.
 	Trixie bool
-	Binds  []Bind
+	// Over is a directory of Save, which lies over the tree.
+	Over  string
+	Binds []Bind
 	// Env is added to a minimal environment (PATH, HOME, LC_ALL).
 	Env []string
 	// Files are written over the tree before the Root starts (path inside to content). A file
@@ -100,6 +102,9 @@ func New(t testing.TB, o Options) *Root {
 		trees = []string{Servers(t)}
 	default:
 		trees = []string{Dir(t)}
+	}
+	if o.Over != "" {
+		trees = append([]string{o.Over}, trees...)
 	}
 	nsenter, err := exec.LookPath("nsenter")
 	if err != nil {
@@ -290,6 +295,14 @@ func (r *Root) Written() ([]string, error) {
 		return nil
 	})
 	return names, err
+}
+
+// Save copies what programs have written in the tree into a directory, for Options.Over.
+func (r *Root) Save(dir string) {
+	r.t.Helper()
+	if out, err := exec.Command("cp", "-a", r.upper+"/.", dir).CombinedOutput(); err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // Command runs argv in its own Root with read-only kernel settings.
