@@ -96,7 +96,7 @@ func (t span) draw(from *rand.PCG) time.Duration {
 
 // sleep waits until a time of the run.
 func (h *virtual) sleep(until time.Duration) error {
-	return engine.Pause(h.ctx, until-h.now())
+	return h.sleeper.Until(h.ctx, h.begin.Add(until))
 }
 
 // step runs a step and counts it. It returns the last outcome.

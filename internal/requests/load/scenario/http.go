@@ -76,7 +76,7 @@ func (h *virtual) http(s *step, due time.Duration, o *outcome) time.Duration {
 func (h *virtual) request(x *httpAction, b *scratch, due time.Duration, keepBody bool, o *outcome) *answer {
 	a := &answer{}
 	b.url = x.url.append(b.url[:0], h.values)
-	method, first, crossed := x.method, true, false
+	method, crossed := x.method, false
 	for hop := 0; ; hop++ {
 		origin, path, err := split(b.url)
 		if err != nil {
@@ -96,31 +96,14 @@ func (h *virtual) request(x *httpAction, b *scratch, due time.Duration, keepBody
 			o.fail(malformed, err)
 			return a
 		}
-		b.keep.Most = 0
-		if keepBody {
-			b.keep.Most = maxBody
-			if b.keep.Body == nil {
-				b.keep.Body = *bodies.Get().(*[]byte)
-			}
+		if hop == 0 {
+			h.delay.Add(h.now() - due)
 		}
-		sent := h.now()
-		if first {
-			h.delay.Add(sent - due)
-			first = false
-		}
-		c.Keep = &b.keep
-		got := c.Exchange(r, h.begin.Add(sent+h.plan.Timeout))
-		c.Keep = nil
-		o.end = h.now()
-		o.statuses = append(o.statuses, got.Status)
-		o.in += got.In
-		if got.Failure != engine.None {
-			o.failed(got)
+		if !h.send(c, r, b, keepBody, a, o) {
 			return a
 		}
-		*a = answer{status: got.Status, head: b.keep.Head, body: b.keep.Body, cut: b.keep.Cut}
 		h.look(a.head, origin, path)
-		if hop == x.follow || !isRedirect(got.Status) {
+		if hop == x.follow || !isRedirect(a.status) {
 			return a
 		}
 		next, ok, err := redirect(a.head, b.url)
@@ -132,10 +115,33 @@ func (h *virtual) request(x *httpAction, b *scratch, due time.Duration, keepBody
 		}
 		crossed = crossed || !bytes.HasPrefix(next, origin) || len(next) > len(origin) && next[len(origin)] != '/' && next[len(origin)] != '?'
 		b.url = append(b.url[:0], next...)
-		if got.Status == http.StatusSeeOther && method != "HEAD" || got.Status < http.StatusSeeOther && method == "POST" {
+		if a.status == http.StatusSeeOther && method != "HEAD" || a.status < http.StatusSeeOther && method == "POST" {
 			method = "GET"
 		}
 	}
+}
+
+// send sends an encoded request and sets its answer. It reports whether there is one.
+func (h *virtual) send(c *client, r *engine.Request, b *scratch, keepBody bool, a *answer, o *outcome) bool {
+	b.keep.Most = 0
+	if keepBody {
+		b.keep.Most = maxBody
+		if b.keep.Body == nil {
+			b.keep.Body = *bodies.Get().(*[]byte)
+		}
+	}
+	c.Keep = &b.keep
+	got := c.Exchange(r, h.begin.Add(h.now()+h.plan.Timeout))
+	c.Keep = nil
+	o.end = h.now()
+	o.statuses = append(o.statuses, got.Status)
+	o.in += got.In
+	if got.Failure != engine.None {
+		o.failed(got)
+		return false
+	}
+	*a = answer{status: got.Status, head: b.keep.Head, body: b.keep.Body, cut: b.keep.Cut}
+	return true
 }
 
 // causeOf returns the kind of an error about a server.

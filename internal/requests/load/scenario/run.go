@@ -26,6 +26,7 @@ type run struct {
 	standIn     atomic.Pointer[string]
 	shared      []value // values that setup has taken
 	meetings    *meetings
+	sleeper     *engine.Sleeper
 
 	mu      sync.Mutex
 	dialers map[*target]*engine.Dialer
@@ -81,6 +82,11 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	use, began := engine.Now(), engine.Now()
 	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
+	var err error
+	if r.sleeper, err = engine.NewSleeper(); err != nil {
+		return nil, err
+	}
+	defer r.sleeper.Close()
 	if err := r.setUp(); err != nil {
 		return nil, err
 	}
@@ -103,7 +109,7 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 			}
 		})
 	}()
-	err := r.all(own)
+	err = r.all(own)
 	took := r.now()
 	end()
 	<-ticking
