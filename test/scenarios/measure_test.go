@@ -115,7 +115,7 @@ type registrations struct{ rate, p95, memory, failed cell }
 // and 5.9.1, and with FETTLE_PROOFS=1 writes the record of docs/proofs (make experiments).
 func TestMeasure(t *testing.T) {
 	root.Nightly(t, "measures for ten minutes")
-	//root.Undisturbed(t)
+	root.Undisturbed(t)
 	if !inside(t, func(o *root.Options) {
 		withRepository(t)(o)
 		if os.Getenv("FETTLE_PROOFS") == "1" {
