@@ -51,7 +51,7 @@ type podSpec struct {
 type container struct {
 	Name         string   `yaml:"name"`
 	Image        string   `yaml:"image"`
-	Command      []string `yaml:"command"`
+	Args         []string `yaml:"args"` // of the image's entry point, which is fettle
 	VolumeMounts []mount  `yaml:"volumeMounts"`
 }
 
@@ -118,8 +118,8 @@ func sizeOf(file string) (int64, error) {
 	return st.Size(), nil
 }
 
-// asIs quotes a word for a container's command. There, $(NAME) means the value of a variable,
-// and $$ a literal $ (Container.command in the API reference).
+// asIs quotes a word for a container's arguments. There, $(NAME) means the value of a variable,
+// and $$ a literal $ (Container.args in the API reference).
 func asIs(word string) string { return strings.ReplaceAll(word, "$", "$$") }
 
 // manifest prints a Kubernetes Job that generates the load of the command line in a cluster.
@@ -129,7 +129,7 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 		return ui.Exit(ui.Usage, err)
 	}
 	files := &podFilesOf{from: map[string]string{}}
-	words := []string{"fettle", "--state-dir", podState, "load", "http"}
+	words := []string{"--state-dir", podState, "load", "http"}
 	var failed error
 	flags.Visit(func(f *pflag.Flag) {
 		if slices.Contains([]string{"manifest", "image", "output", "state-dir"}, f.Name) {
@@ -151,13 +151,13 @@ func (a *app) manifest(o loadHTTPOptions, flags *pflag.FlagSet, urls []string) e
 	if failed != nil {
 		return ui.Exit(ui.Usage, failed)
 	}
-	command := append(append(words, "--output=json"), urls...)
-	for i := range command {
-		command[i] = asIs(command[i])
+	args := append(append(words, "--output=json"), urls...)
+	for i := range args {
+		args[i] = asIs(args[i])
 	}
 	j := job{APIVersion: "batch/v1", Kind: "Job"}
 	j.Metadata.Name = jobName
-	one := container{Name: "fettle", Image: o.image, Command: command, VolumeMounts: []mount{{Name: "state", MountPath: podVolume}}}
+	one := container{Name: "fettle", Image: o.image, Args: args, VolumeMounts: []mount{{Name: "state", MountPath: podVolume}}}
 	spec := podSpec{RestartPolicy: "Never", Volumes: []volume{{Name: "state", EmptyDir: &struct{}{}}}}
 	if len(files.names) > 0 {
 		one.VolumeMounts = append(one.VolumeMounts, mount{"files", podFiles, true})

@@ -47,7 +47,7 @@ func TestManifestWords(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var words []string
-	for _, word := range j.Spec.Template.Spec.Containers[0].Command {
+	for _, word := range j.Spec.Template.Spec.Containers[0].Args {
 		words = append(words, inContainer(word))
 	}
 	for _, want := range append(said, urls...) {

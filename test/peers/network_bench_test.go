@@ -19,8 +19,7 @@ import (
 const networkRounds = 5
 
 // TestBenchNetwork measures fettle bench network next to iperf3 and irtt, over a pair of veth
-// devices between two network namespaces. ethr is missing: no distribution packages it, and its
-// module cannot be had with go install.
+// devices between two network namespaces. ethr is missing: go install cannot get its module.
 func TestBenchNetwork(t *testing.T) {
 	if os.Getenv("FETTLE_BENCH") != "1" {
 		t.Skip("measures; make bench runs it")
