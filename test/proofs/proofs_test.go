@@ -76,11 +76,11 @@ func prove(t *testing.T, name string, args ...string) {
 	if budget == "" {
 		budget = "8m"
 	}
-	name, err := os.Hostname()
+	machine, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{"prove", "--output", "json", "--force", "--test-system", name, "--margin", "5%", "--budget", budget}, args...)
+	args = append([]string{"prove", "--output", "json", "--force", "--test-system", machine, "--margin", "5%", "--budget", budget}, args...)
 	cmd := exec.Command("fettle", args...)
 	var said strings.Builder
 	cmd.Stderr = &said
