@@ -59,8 +59,8 @@ func sshHosts(local bool) func(words string) error {
 }
 
 // places returns the machines for the workers, as named by flags.
-func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
-	for _, word := range o.clients {
+func places(clients, commands []string) (all []fleet.Place, err error) {
+	for _, word := range clients {
 		host, _ := ssh.ParseHost(word)
 		words, err := ssh.Command(host, "fettle", "load", "worker")
 		if err != nil {
@@ -68,7 +68,7 @@ func (o loadHTTPOptions) places() (all []fleet.Place, err error) {
 		}
 		all = append(all, fleet.Place{Name: host, Words: words})
 	}
-	for i, command := range o.clientCommands {
+	for i, command := range commands {
 		all = append(all, fleet.Place{Name: fmt.Sprintf("command %d", i+1), Words: []string{"sh", "-c", command}})
 	}
 	return all, nil
@@ -96,7 +96,7 @@ func (a *app) rig(ctx context.Context, o loadHTTPOptions, p *load.Plan, j *load.
 		}
 		g.Observers = append(g.Observers, one)
 	}
-	places, err := o.places()
+	places, err := places(o.clients, o.clientCommands)
 	switch {
 	case err != nil:
 		return nil, err

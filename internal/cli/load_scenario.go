@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -51,7 +52,7 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	if o.ladder != "" {
 		return a.climbScenario(ctx, o, file)
 	}
-	plan, err := o.plan(ctx, file, net.DefaultResolver)
+	job, plan, err := o.plan(ctx, file, net.DefaultResolver)
 	if err != nil {
 		return refusedScenario(ctx, err)
 	}
@@ -62,15 +63,19 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	if o.dryRun {
 		return nil
 	}
-	if err := mayOpen(plan.Hosts()*max(1, len(plan.Scenario.Servers)), internaltext.Count(plan.Hosts(), "host")); err != nil {
-		return err
-	}
 	m, err := a.machineAsIs(ctx)
 	if err != nil {
 		return err
 	}
 	if err := mayMeasure(m); err != nil {
 		return err
+	}
+	clients, err := a.scenarioClients(ctx, &o, plan, plan.Hosts())
+	if err != nil {
+		return err
+	}
+	if clients != nil {
+		defer clients.Close()
 	}
 	if err := a.equip(&o, plan, m, file); err != nil {
 		return err
@@ -80,7 +85,7 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	}
 	k := a.keeper(m, scenario.Kind)
 	k.Command = o.recorded
-	result, err := a.runScenario(ctx, plan, "")
+	result, err := a.runScenario(ctx, job, plan, clients, "")
 	if err != nil {
 		return cutShort(ctx, err, "the connections are closed", nil)
 	}
@@ -109,20 +114,53 @@ func (a *app) equip(o *loadScenarioOptions, plan *scenario.Plan, m *tune.Machine
 	return err
 }
 
-// runScenario runs a scenario and shows its progress.
-func (a *app) runScenario(ctx context.Context, plan *scenario.Plan, title string) (*scenario.Result, error) {
+// scenarioClients starts the generators on other machines. Without any it returns nil, if this
+// process can run the hosts.
+func (a *app) scenarioClients(ctx context.Context, o *loadScenarioOptions, p *scenario.Plan, hosts int) (*fleet.Fleet, error) {
+	all, err := places(o.clients, o.clientCommands)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) == 0:
+		return nil, mayOpen(hosts*max(1, len(p.Scenario.Servers)), internaltext.Count(hosts, "host"))
+	case len(all) > hosts:
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("%s for %s; each client needs at least one", internaltext.Count(len(all), "client"), internaltext.Count(hosts, "host")))
+	}
+	a.screen.Status("waiting for %s", internaltext.Count(len(all), "client"))
+	defer a.screen.Status("")
+	f, err := fleet.Connect(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	f.Quiet = func(client string, since time.Time) {
+		a.screen.Say("client %s: no report since %s", client, since.Local().Format(time.TimeOnly))
+	}
+	return f, nil
+}
+
+// runScenario runs a scenario here, or on the clients, and shows its progress.
+func (a *app) runScenario(ctx context.Context, j *scenario.Job, plan *scenario.Plan, clients *fleet.Fleet, title string) (*scenario.Result, error) {
 	step, stop := a.screen.Steps(0)
 	defer stop()
 	if title != "" {
 		title += ": "
 	}
-	return scenario.Run(ctx, plan, func(now scenario.Now) {
+	tell := func(now scenario.Now) {
 		text := title + internaltext.Sprintf("%d of %s ended", now.Ended, internaltext.CountPlural(uint64(now.Passes), "pass", "passes"))
 		if now.Failed > 0 {
 			text += internaltext.Sprintf(", %d failed", now.Failed)
 		}
 		step(text, int(now.Ended), int(now.Passes))
-	})
+	}
+	if clients == nil {
+		return scenario.Run(ctx, plan, tell)
+	}
+	shared := *j
+	shared.Step = len(clients.Clients)
+	if err := clients.Prepare(ctx, &shared, fleet.ToStart); err != nil {
+		return nil, err
+	}
+	return scenario.RunFleet(ctx, plan, clients, tell)
 }
 
 // sayScenario prints what will be sent, and how long it takes at least.
@@ -147,6 +185,8 @@ func scenarioGates(x *scenario.Result) error {
 	switch {
 	case x.Word == scenario.Silent:
 		return ui.Exit(ui.Failed, errors.New(x.Text))
+	case x.Word == scenario.Partial:
+		return ui.Exit(ui.Failed, errors.New("a client was lost; the figures cover the others, until it was missed"))
 	case len(failed) == 0:
 		return nil
 	case x.Word == scenario.Limited:

@@ -21,6 +21,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/guide/slow"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/requests/load/ladder"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	"fettle.dev/fettle/internal/ssh"
@@ -54,6 +55,7 @@ type climb struct {
 	// create reports whether runs create objects whose names must differ.
 	create  bool
 	machine *tune.Machine
+	clients *fleet.Fleet // nil: this process runs the hosts
 }
 
 // climbScenario searches the highest number of hosts at a time without a failure.
@@ -70,7 +72,7 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if c.job.Load.Rate > 0 {
 		return ui.Exit(ui.Usage, fmt.Errorf("%s has a rate, and --ladder searches a number of hosts at a time; use a scenario without rate in load", file))
 	}
-	plan, err := c.plan(ctx, in.Highest)
+	_, plan, err := c.plan(ctx, in.Highest)
 	if err == nil {
 		err = o.mayChange(ctx, plan)
 	}
@@ -82,9 +84,6 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if o.dryRun {
 		return nil
 	}
-	if err := mayOpen(in.Highest*max(1, len(plan.Scenario.Servers)), internaltext.Count(in.Highest, "host")); err != nil {
-		return err
-	}
 	m, err := a.machineAsIs(ctx)
 	if err == nil {
 		err = mayMeasure(m)
@@ -93,6 +92,15 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 		return err
 	}
 	c.create, c.machine = plan.Creates, m
+	if c.clients, err = a.scenarioClients(ctx, &o, plan, in.Highest); err != nil {
+		return err
+	}
+	if c.clients != nil {
+		defer c.clients.Close()
+		if n := len(c.clients.Clients); n > in.Lowest {
+			return ui.Instead(ui.Usage, fmt.Errorf("%s, but the ladder begins with %s; each client needs at least one", internaltext.Count(n, "client"), internaltext.Count(in.Lowest, "host")), "", fmt.Sprintf("--ladder=%d..%d", n, max(in.Highest, n+1)))
+		}
+	}
 	x, err := scenario.Climb(ctx, in, c.run, func(r ladder.Run) {
 		a.screen.Say("%s %s: %s", internaltext.Count(r.Hosts, "host"), r.Outcome, r.Why)
 	})
@@ -132,34 +140,37 @@ func ladderGate(x *scenario.Result) error {
 }
 
 // plan returns a run with a number of hosts. Runs that create objects have prefixes of their own.
-func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Plan, error) {
+func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Job, *scenario.Plan, error) {
 	j := *c.job
 	j.Load.Hosts = hosts
 	run, err := newRun()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	j.Run = run
 	if c.create && len(j.HostNames) == 0 {
 		j.Prefix = fmt.Sprintf("%sr%d-", j.Prefix, c.runs)
 	}
-	return c.o.planOf(ctx, &j, net.DefaultResolver)
+	p, err := c.o.planOf(ctx, &j, net.DefaultResolver)
+	return &j, p, err
 }
 
 // run runs the scenario with a number of hosts.
 func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
 	c.runs++
-	p, err := c.plan(ctx, hosts)
+	j, p, err := c.plan(ctx, hosts)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.equip(c.o, p, c.machine, c.file); err != nil {
 		return nil, err
 	}
-	x, err := c.runScenario(ctx, p, fmt.Sprintf("run %d, %s", c.runs, internaltext.Count(hosts, "host")))
+	x, err := c.runScenario(ctx, j, p, c.clients, fmt.Sprintf("run %d, %s", c.runs, internaltext.Count(hosts, "host")))
 	switch {
 	case err != nil:
 		return nil, err
+	case x.Word == scenario.Partial:
+		return nil, errors.New(x.Text)
 	case x.Cut != nil:
 		return nil, context.Cause(ctx)
 	}

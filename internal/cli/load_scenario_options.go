@@ -33,6 +33,7 @@ type loadScenarioOptions struct {
 	seed                     uint64
 	prefix, organization     string
 	servers, allow, expect   []string
+	clients, clientCommands  []string
 	hostCerts                string
 	allowCommands, dryRun    bool
 	ladder, observe          string
@@ -62,7 +63,11 @@ func (o *loadScenarioOptions) flags(c *cobra.Command) {
 	f.StringVar(&o.hostCerts, "host-certs", "", "directory of NAME.pem, certificate and key of each host; NAME is the host's name")
 	f.StringVar(&o.ladder, "ladder", "", "search the highest number of hosts at a time without a failure, in this range, such as 100..1000")
 	f.IntVar(&o.maxRuns, "max-runs", ladder.DefaultRuns, "with --ladder: maximum number of runs")
-	f.StringVar(&o.observe, "observe", "", "with --ladder: audit this server in two more runs, to name the limit: local, or ssh:HOST with fettle installed")
+	f.StringVar(&o.observe, "observe", "", "with --ladder: audit this server in four more runs, to name the limit: local, or ssh:HOST with fettle installed")
+	f.StringSliceVar(&o.clients, "clients", nil, "machines that run the hosts, each with fettle installed: ssh:A,ssh:B")
+	f.StringArrayVar(&o.clientCommands, "client-command", nil, "shell command that starts fettle load worker on another machine; repeatable")
+	cliutil.Reads(f, "clients", "ssh:web1.example", sshHosts(false))
+	cliutil.Excludes(c, "allow-commands", "commands run only on this machine", "clients", "client-command")
 	cliutil.Reads(f, "ladder", "100..1000", func(word string) error { _, err := parseLadder(word); return err })
 	cliutil.Reads(f, "observe", "ssh:web1.example", sshHosts(true))
 	cliutil.Between(f, "max-runs", 6, 10_000, 60)
@@ -264,18 +269,25 @@ func (o *loadScenarioOptions) identities(j *scenario.Job) (err error) {
 	return nil
 }
 
-// plan returns the plan of the run.
-func (o *loadScenarioOptions) plan(ctx context.Context, file string, resolver engine.Resolver) (*scenario.Plan, error) {
+// plan returns the run and its plan.
+func (o *loadScenarioOptions) plan(ctx context.Context, file string, resolver engine.Resolver) (*scenario.Job, *scenario.Plan, error) {
+	if err := namedOnce("--clients", o.clients); err != nil {
+		return nil, nil, err
+	}
 	j, err := o.job(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return o.planOf(ctx, j, resolver)
+	p, err := o.planOf(ctx, j, resolver)
+	return j, p, err
 }
 
 // planOf returns the plan of a job.
 func (o *loadScenarioOptions) planOf(ctx context.Context, j *scenario.Job, resolver engine.Resolver) (*scenario.Plan, error) {
 	p, err := j.Plan(ctx, resolver)
+	if err == nil && len(o.clients)+len(o.clientCommands) > 0 {
+		err = p.MayShare()
+	}
 	if err != nil {
 		return nil, err
 	}

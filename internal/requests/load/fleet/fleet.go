@@ -296,7 +296,7 @@ func (c *Client) run(ctx context.Context, share Share, heard *hearing, now func(
 		case m.Now != nil:
 			heard.heard(*m.Now)
 			now(*m.Now)
-		case m.Part != nil && m.Part.Meter != nil:
+		case m.Part != nil && (m.Part.Meter != nil || m.Part.Scenario != nil):
 			return m.Part, nil
 		}
 	}

@@ -81,10 +81,12 @@ type Counts struct {
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// Part is a worker's result.
+// Part is a worker's result: Meter for HTTP requests, Scenario for a scenario.
 type Part struct {
 	Counts
-	Meter *engine.Part `json:"meter"`
+	Meter *engine.Part `json:"meter,omitempty"`
+	// Scenario is a scenario.Part as JSON.
+	Scenario json.RawMessage `json:"scenario,omitempty"`
 }
 
 // Now is the state of a load in progress.
@@ -94,6 +96,9 @@ type Now struct {
 	P50S       float64       `json:"p50_s"`
 	P99S       float64       `json:"p99_s"`
 	ErrorShare float64       `json:"error_share"`
+	// Ended and Failed count the passes of a scenario's hosts.
+	Ended  int64 `json:"ended,omitempty"`
+	Failed int64 `json:"failed,omitempty"`
 }
 
 // maxLine is the maximum size of a message, in bytes. Jobs contain files.

@@ -88,7 +88,7 @@ func read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
 	for lines.Scan() {
 		var m toWorker
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return fmt.Errorf("not a message of %s: %w; only \"fettle load http --clients\" starts this command", Schema, err)
+			return fmt.Errorf("not a message of %s: %w; only fettle load http or load scenario --clients starts this command", Schema, err)
 		}
 		select {
 		case messages <- m:

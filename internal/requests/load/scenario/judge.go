@@ -61,7 +61,7 @@ func Judge(p *Plan, parts []*Part) (*Result, error) {
 		}
 		x.Gates = append(x.Gates, Judged{g.Step, g.Judge(measured{t.latency, f})})
 	}
-	x.generator(s)
+	x.generator(s, parts)
 	if err := x.series(s, p); err != nil {
 		return nil, err
 	}
@@ -71,8 +71,9 @@ func Judge(p *Plan, parts []*Part) (*Result, error) {
 	return x, nil
 }
 
-// generator records the generator's figures and the limits that it exceeded.
-func (x *Result) generator(s *sum) {
+// generator records the figures of the generators and the limits that they exceeded. Each is
+// judged separately: a mean would hide one at its limit.
+func (x *Result) generator(s *sum, parts []*Part) {
 	g := &x.Generator
 	*g = Generator{StartDelay: s.delay.Times(), Processors: s.Processors, CPUShare: s.CPUShare, CPUWanted: s.CPUWanted, Opened: s.Opened, Reopened: s.Reopened, Handshakes: s.Handshakes, Texts: []string{}}
 	if x.Whole.Requests > 0 {
@@ -93,11 +94,13 @@ func (x *Result) generator(s *sum) {
 	if local.N > 0 {
 		limit(fmt.Sprintf("this machine ran out of ports or files %s: %s", internaltext.Count(local.N, "time"), local.Example))
 	}
-	switch {
-	case g.CPUShare > cpuShare:
-		limit(fmt.Sprintf("the generator used %.0f %% of its %s", 100*g.CPUShare, internaltext.Count(g.Processors, "processor")))
-	case g.CPUWanted > cpuShare:
-		limit(fmt.Sprintf("the generator always had work but got only %.0f %% of its %s: other programs used them", 100*g.CPUShare, internaltext.Count(g.Processors, "processor")))
+	for _, one := range parts {
+		if text := one.limit(); text != "" {
+			limit(text)
+		}
+		if one.Client != "" {
+			g.Clients = append(g.Clients, Client{Name: one.Client, Passes: one.Passes, Ended: one.Ended, CPUShare: one.CPUShare, Processors: one.Processors})
+		}
 	}
 	if late := g.StartDelay.P99S; late > engine.LateAfter.Seconds() && late > lateMatters*fastest {
 		g.Texts = append(g.Texts, fmt.Sprintf("requests were sent up to %s (p99) after they were due, which their latency includes", unit.FormatSeconds(late)))
@@ -109,6 +112,21 @@ func (x *Result) generator(s *sum) {
 	if g.SharesMachine {
 		g.Texts = append(g.Texts, "generator and server share this machine")
 	}
+}
+
+// limit returns how a generator was the limit, or "".
+func (p *Part) limit() string {
+	name := ""
+	if p.Client != "" {
+		name = p.Client + ": "
+	}
+	switch {
+	case p.CPUShare > cpuShare:
+		return fmt.Sprintf("%sthe generator used %.0f %% of its %s", name, 100*p.CPUShare, internaltext.Count(p.Processors, "processor"))
+	case p.CPUWanted > cpuShare:
+		return fmt.Sprintf("%sthe generator always had work but got only %.0f %% of its %s: other programs used them", name, 100*p.CPUShare, internaltext.Count(p.Processors, "processor"))
+	}
+	return ""
 }
 
 // verdict returns the verdict and its explanation in one line.

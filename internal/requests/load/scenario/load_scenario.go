@@ -127,6 +127,13 @@ func (x *Result) facts(r *evidence.Run) *ui.Grid {
 	}
 	row("received", "%s in %s", unit.Size(x.Whole.BytesIn).Human(), internaltext.Count(x.Whole.Requests, "answer"))
 	row("generator", "%.0f %% of %s, %s of processor time a request; p99 of its start delay %s", 100*x.Generator.CPUShare, internaltext.Count(x.Generator.Processors, "processor"), unit.FormatSecondsMeasured(x.Generator.CPUPerRequestS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
+	for _, one := range x.Generator.Clients {
+		if one.Lost != "" {
+			row("client", "%s: %s", one.Name, one.Lost)
+		} else {
+			row("client", "%s: %d of %s, %.0f %% of %s, began %s late, clock within %s", one.Name, one.Ended, internaltext.CountPlural(uint64(one.Passes), "pass", "passes"), 100*one.CPUShare, internaltext.Count(one.Processors, "processor"), unit.FormatSeconds(one.LateBeginS), unit.FormatSeconds(one.ClockErrorS))
+		}
+	}
 	for _, text := range x.Generator.Texts {
 		row("note", "%s", text)
 	}

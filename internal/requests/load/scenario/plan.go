@@ -88,7 +88,7 @@ func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error)
 		return nil, err
 	}
 	if j.Step > 1 {
-		if err := s.mayShare(); err != nil {
+		if err := s.MayShare(); err != nil {
 			return nil, err
 		}
 	}
@@ -105,8 +105,8 @@ func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error)
 	return p, p.checkServers(ctx)
 }
 
-// mayShare returns an error if several processes cannot share the hosts of a scenario.
-func (s *Scenario) mayShare() error {
+// MayShare returns an error if the hosts of a scenario cannot run in other processes.
+func (s *Scenario) MayShare() error {
 	for _, one := range s.all() {
 		switch {
 		case one.once:

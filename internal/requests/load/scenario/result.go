@@ -138,6 +138,21 @@ type Generator struct {
 	Handshakes     int64        `json:"tls_handshakes"`
 	SharesMachine  bool         `json:"shares_machine"` // with a server
 	Texts          []string     `json:"texts"`
+	Clients        []Client     `json:"clients,omitempty"` // if there are several generators
+}
+
+// Client is one of several generators.
+type Client struct {
+	Name string `json:"name"`
+	// Passes are the passes of hosts that were planned, Ended those that ended.
+	Passes      int64   `json:"passes"`
+	Ended       int64   `json:"ended"`
+	Processors  int     `json:"processors"`
+	CPUShare    float64 `json:"cpu_share"`
+	ClockErrorS float64 `json:"clock_error_s"`
+	LateBeginS  float64 `json:"late_begin_s"`
+	// Lost is why the client's counts are unknown, or why it ended before its plan.
+	Lost string `json:"lost,omitempty"`
 }
 
 // Failed returns the missed thresholds.
