@@ -197,8 +197,8 @@ func (a *app) offloads(ctx context.Context, m *tune.Machine, o benchNetworkOptio
 	case p.Run(c.RTT) > network.TrialTime/2:
 		return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--change-offloads: a run of %s is too long for a trial of %s; use a shorter --for", unit.FormatSeconds(p.Run(c.RTT).Seconds()), unit.FormatSeconds(network.TrialTime.Seconds())))
 	}
-	if why := daemon.TrialUnguarded(m.Host); why != "" && experiment.CarriesSSH(device) {
-		return nil, nil, ui.Hinted(ui.Refused, fmt.Errorf("your ssh session comes through %s, whose offloads would be changed without full protection", device), why)
+	if unguarded := daemon.TrialUnguarded(m.Host); unguarded != "" && experiment.CarriesSSH(device) {
+		return nil, nil, ui.Hinted(ui.Refused, fmt.Errorf("your ssh session comes through %s, whose offloads would be changed without full protection", device), unguarded)
 	}
 	if err := a.mustBeRoot(); err != nil {
 		return nil, nil, err

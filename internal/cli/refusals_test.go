@@ -31,6 +31,7 @@ var withoutLiteral = map[string]string{
 	"kindsHint":         "kubectl apply",
 	"asBegun(recorded)": "fettle tune --set",
 	"p.advice(":         "kubectl debug node",
+	"unguarded":         "systemctl enable",
 }
 
 // Each refusal in the code of both programs names a command: one that is added without
