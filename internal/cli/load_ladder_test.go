@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/requests/load/ladder"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
@@ -132,5 +134,21 @@ func TestLadderRefuses(t *testing.T) {
 		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
 			t.Errorf("%v: exit %d: %s", args, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+// TestLadderProposes has a limit whose fix is a setting: the proposal is an experiment with the
+// scenario, on a test system of the server's name.
+func TestLadderProposes(t *testing.T) {
+	t.Parallel()
+	c := &climb{file: "registration"}
+	f := rule.Finding{ID: "U03", Title: "Puma has workers", Failed: "Puma has one worker", State: rule.Warned, Instance: "foreman", Fix: &rule.Repair{Changes: []rule.Entry{{Name: "puma:foreman/workers", Value: "4"}}}}
+	got := c.limit(f, 300, "sat.example")
+	want := []string{"prove", "--test-system", "sat.example", "--set", "puma:foreman/workers=4", "--", "fettle", "load", "scenario", "registration", "--hosts", "300"}
+	if got.ID != "U03" || got.Text != "Puma has one worker (foreman)" || !slices.Equal(got.Prove, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := c.limit(f, 300, ""); got.Prove[2] != "NAME" {
+		t.Errorf("%+v", got)
 	}
 }

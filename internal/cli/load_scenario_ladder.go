@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,7 +243,7 @@ func (c *climb) findLimits(ctx context.Context, x *scenario.Result, low int) err
 		}
 	}
 	for _, f := range findings.Reached(before, during) {
-		l.Limits = append(l.Limits, c.limit(f, high))
+		l.Limits = append(l.Limits, c.limit(f, high, before[0].Hostname))
 	}
 	for _, cause := range findings.CausesReached(before, during) {
 		l.Limits = append(l.Limits, scenario.Limit{ID: cause.ID, Text: cause.Text, Fix: "for details, run on the server: " + cause.Next})
@@ -254,8 +255,8 @@ func (c *climb) findLimits(ctx context.Context, x *scenario.Result, low int) err
 	return nil
 }
 
-// limit converts a finding of the observed server.
-func (c *climb) limit(f rule.Finding, hosts int) scenario.Limit {
+// limit converts a finding of the observed server, whose host name is server.
+func (c *climb) limit(f rule.Finding, hosts int, server string) scenario.Limit {
 	out := scenario.Limit{ID: f.ID, Text: f.Heading()}
 	if f.Instance != "" {
 		out.Text += " (" + f.Instance + ")"
@@ -266,7 +267,7 @@ func (c *climb) limit(f rule.Finding, hosts int) scenario.Limit {
 	out.Fix = f.Fix.Text
 	for _, change := range f.Fix.Changes {
 		if len(out.Prove) == 0 {
-			out.Prove = []string{"prove", "--test-system", "NAME"}
+			out.Prove = []string{"prove", "--test-system", cmp.Or(server, "NAME")}
 		}
 		out.Prove = append(out.Prove, "--set", change.Name+"="+change.Value)
 	}

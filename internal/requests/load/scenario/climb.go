@@ -192,8 +192,8 @@ func (l *Ladder) limits(s *ui.Screen) {
 			ui.PrintLine(s, "  to lift it: %s", one.Fix)
 		}
 		if len(one.Prove) > 0 {
-			ui.PrintLine(s, "  to try it on a test system (NAME is its host name), run there:")
-			fmt.Fprintf(s.Out, "    %s\n", internaltext.CommandLine(append([]string{"fettle"}, one.Prove...)))
+			ui.PrintLine(s, "  only if the server is a test system, because each switch restarts a program, try it there:")
+			ui.PrintCommand(s, internaltext.CommandLine(append([]string{"fettle"}, one.Prove...)))
 		}
 	}
 }
