@@ -146,6 +146,12 @@ func TestBenchPostgres(t *testing.T) {
 		}
 	}
 
+	// A product that does not run reads no file, so there is nothing to measure.
+	stopped := fettleCommand(t, "--state-dir", state, "prove", "--set", "redis:maxmemory=100mb", "--force", "--", "true")
+	if out, _ := stopped.CombinedOutput(); stopped.ProcessState.ExitCode() != 1 || !strings.Contains(strings.Join(strings.Fields(string(out)), " "), "no running program reads") {
+		t.Errorf("exit %d: %s", stopped.ProcessState.ExitCode(), out)
+	}
+
 	begun := func(args ...string) *exec.Cmd {
 		t.Helper()
 		cmd := command(append([]string{"--scale", "1", "--clients", "2", "--step", "10m"}, args...)...)

@@ -8,13 +8,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/requests/load/ladder"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // TestLadderNamesLimit searches the highest number of hosts of Debian's httpd with eight processes,
@@ -126,12 +129,17 @@ func TestLadderRefuses(t *testing.T) {
 		{"example", "--ladder", "100..2"},
 		{"example", "--ladder", "0..2"},
 		{"example", "--ladder", "many"},
+		{"example", "--server", "web=http://127.0.0.1:1", "--ladder", "2..100", "--most-hosts", "50"},
 		{"example", "--max-runs", "9"},
 		{"example", "--observe", "local"},
 		{"example", "--ladder", "2..100", "--hosts", "5"},
 	} {
 		cmd := scenarioVerb(t, filepath.Join(t.TempDir(), "state"), args...)
-		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
+		want := ui.Usage
+		if slices.Contains(args, "--most-hosts") {
+			want = ui.Refused
+		}
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != want {
 			t.Errorf("%v: exit %d: %s", args, cmd.ProcessState.ExitCode(), out)
 		}
 	}
@@ -150,5 +158,42 @@ func TestLadderProposes(t *testing.T) {
 	}
 	if got := c.limit(f, 300, ""); got.Prove[2] != "NAME" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestLadderInterrupted ends a search with Ctrl-C while a run creates objects. Objects whose state
+// was not read any more are kept, because others may have changed them; their number is told.
+func TestLadderInterrupted(t *testing.T) {
+	t.Parallel()
+	server := newObjectServer(t)
+	file := filepath.Join(t.TempDir(), "creating.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, creating, server.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := scenarioVerb(t, filepath.Join(t.TempDir(), "state"), file, "--ladder", "4..1000")
+	server.at = func(point string, n int) {
+		if point == "answered" && n == 10 { // in the second run
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	out, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	told := 0
+	if m := regexp.MustCompile(`([0-9]+) objects? of\s+run`).FindStringSubmatch(string(out)); m != nil {
+		told, _ = strconv.Atoi(m[1])
+	}
+	if left := server.left(); len(left) > told {
+		t.Errorf("left behind: %v: %s", left, out)
+	}
+}
+
+// TestLadderWithoutServer has no server, which is not a limit of one.
+func TestLadderWithoutServer(t *testing.T) {
+	t.Parallel()
+	cmd := scenarioVerb(t, filepath.Join(t.TempDir(), "state"), "example", "--server", "web=http://127.0.0.1:1", "--ladder", "2..100")
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), out)
 	}
 }

@@ -173,7 +173,7 @@ func (a *app) sayScenario(p *scenario.Plan) {
 		a.screen.Say("takes at least %s, until %s or later", unit.FormatSeconds(least.Seconds()), time.Now().Add(least).Local().Format("15:04:05"))
 	}
 	if p.Creates {
-		a.screen.Say("may create up to %s, named with the prefix %q; fettle load scenario undo %s removes them", internaltext.Count(p.MostObjects(), "object"), p.Prefix, p.Options.Run)
+		a.screen.Say("may create up to %s, named with the prefix %q; %s removes them", internaltext.Count(p.MostObjects(), "object"), p.Prefix, a.next("load", "scenario", "undo", p.Options.Run))
 	} else if p.Changes {
 		a.screen.Say("may change objects on the server")
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ func parseLadder(word string) (in ladder.Range, err error) {
 	return in, nil
 }
 
+// usualRuns is how many runs a search takes on a server with a fixed limit (load/ladder).
+const usualRuns = 18
+
 // climb is a search for the highest number of hosts at a time without a failure.
 type climb struct {
 	*app
@@ -65,6 +69,9 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if err != nil {
 		return cliutil.OfOption("--ladder", err)
 	}
+	if o.mostHosts > 0 && in.Highest > o.mostHosts {
+		return ui.Instead(ui.Refused, internaltext.Errorf("--ladder: %s, but --most-hosts is %d", internaltext.Count(in.Highest, "host"), o.mostHosts), "", fmt.Sprintf("--ladder=%d..%d", min(in.Lowest, o.mostHosts-1), o.mostHosts))
+	}
 	in.MaxRuns = o.maxRuns
 	c := &climb{app: a, o: &o, file: file, took: map[int]time.Duration{}}
 	if c.job, err = o.job(file); err != nil {
@@ -80,9 +87,17 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if err != nil {
 		return refusedScenario(ctx, err)
 	}
-	a.sayScenario(plan)
-	a.screen.Say("searches from %d to %d hosts at a time; takes about 18 runs, at most %d", in.Lowest, in.Highest, in.MaxRuns)
+	a.screen.Say("%s: searches from %d to %d hosts at a time, %s each; takes about %d runs, at most %d", plan.Name, in.Lowest, in.Highest, internaltext.CountPlural(uint64(max(1, plan.Options.Load.Repeat)), "pass", "passes"), min(usualRuns, in.MaxRuns), in.MaxRuns)
+	for _, s := range plan.Targets() {
+		a.screen.Say("loads %s", s)
+	}
+	if plan.Creates {
+		a.screen.Say("creates up to %s in a run, named with the prefix %q and the number of the run, and removes them after it", internaltext.Count(plan.MostObjects(), "object"), plan.Prefix+"rN-")
+	} else if plan.Changes {
+		a.screen.Say("may change objects on the server")
+	}
 	if o.dryRun {
+		a.screen.Say("nothing was sent")
 		return nil
 	}
 	m, err := a.machineAsIs(ctx)
@@ -93,6 +108,11 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 		return err
 	}
 	c.create, c.machine = plan.Creates, m
+	if o.observe != "" { // an error after the search would come too late
+		if _, err := c.auditOf(ctx, time.Second); err != nil {
+			return fmt.Errorf("--observe %s: %w", o.observe, err)
+		}
+	}
 	if c.clients, err = a.scenarioClients(ctx, &o, plan, in.Highest); err != nil {
 		return err
 	}
@@ -106,7 +126,10 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 		a.screen.Say("%s %s: %s", internaltext.Count(r.Hosts, "host"), r.Outcome, r.Why)
 	})
 	if err == nil && o.observe != "" && x.Ladder.Edge != nil {
-		err = c.findLimits(ctx, x, in.Lowest)
+		if failed := c.findLimits(ctx, x, in.Lowest); failed != nil && ctx.Err() == nil {
+			x.Ladder.NoLimit = failed.Error()
+			x.Conclude()
+		}
 	}
 	if err != nil {
 		return cutShort(ctx, err, "the connections are closed", nil)
@@ -167,18 +190,21 @@ func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
 		return nil, err
 	}
 	x, err := c.runScenario(ctx, j, p, c.clients, fmt.Sprintf("run %d, %s", c.runs, internaltext.Count(hosts, "host")))
+	removed := c.remove(ctx, p)
+	if removed != nil && ctx.Err() != nil { // the message of an interruption does not have it
+		c.screen.Say("%v; %s tries again", removed, c.next("load", "scenario", "undo", p.Run))
+	}
 	switch {
-	case err != nil:
-		return nil, err
+	case err != nil || removed != nil:
+		return nil, errors.Join(err, removed)
 	case x.Word == scenario.Partial:
 		return nil, errors.New(x.Text)
 	case x.Cut != nil:
 		return nil, context.Cause(ctx)
+	case c.runs == 1 && x.Unanswered():
+		return nil, ui.Exit(ui.Failed, errors.New(x.Text))
 	}
 	c.took[hosts] = time.Duration(x.Duration * float64(time.Second))
-	if err := c.remove(ctx, p); err != nil {
-		return nil, err
-	}
 	if len(x.Failed()) > 0 || x.Whole.Errors > 0 {
 		err = engine.Pause(ctx, recovery)
 	}
@@ -188,11 +214,20 @@ func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
 // turns is how often each of the two numbers of hosts runs to find the limit.
 const turns = 2
 
+// removeWithin limits the time for removing the objects of an interrupted run.
+const removeWithin = time.Minute
+
 // remove removes the objects that a run has created, so that the next run finds the server as this
-// one did.
+// one did. It does so after an interruption too.
 func (c *climb) remove(ctx context.Context, p *scenario.Plan) error {
 	if !p.Creates {
 		return nil
+	}
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		var end context.CancelFunc
+		ctx, end = context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+		defer end()
 	}
 	if err := p.Journal.Close(); err != nil {
 		return err
@@ -205,16 +240,18 @@ func (c *climb) remove(ctx context.Context, p *scenario.Plan) error {
 		return err
 	}
 	defer j.Close()
+	again := c.next("load", "scenario", "undo", p.Run) + " tries again"
 	undone, err := scenario.Undo(ctx, p, j, objects, func(int, int) {})
 	if err != nil {
-		return err
+		return ui.Hinted(ui.Failed, fmt.Errorf("objects of run %s are left: %w", p.Run, err), again)
 	}
-	for _, o := range undone.Objects {
-		if o.State != scenario.StateGone && o.State != scenario.StateUnknown {
-			return ui.Hinted(ui.Failed, fmt.Errorf("%s %s: %s: %s; the search ends, because the next run would find another server", o.Step, o.Name, o.State, o.Text), "fettle load scenario undo "+p.Run+" tries again")
-		}
+	left := slices.DeleteFunc(slices.Clone(undone.Objects), func(o scenario.UndoneObject) bool {
+		return o.State == scenario.StateGone || o.State == scenario.StateUnknown && !interrupted
+	})
+	if len(left) == 0 {
+		return nil
 	}
-	return nil
+	return ui.Hinted(ui.Failed, fmt.Errorf("%s of run %s may be left; the first is %s %s: %s: %s", internaltext.Count(len(left), "object"), p.Run, left[0].Step, left[0].Name, left[0].State, left[0].Text), again)
 }
 
 // findLimits audits the observed server in runs with the lowest number of hosts and in runs with a

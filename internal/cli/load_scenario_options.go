@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -192,13 +191,15 @@ func (o *loadScenarioOptions) job(file string) (*scenario.Job, error) {
 	return j, nil
 }
 
-// newRun returns the identifier of a run, which begins with its time.
+// newRun returns the identifier of a run. It begins with its time, in microseconds, so that the
+// order of names is that of the runs.
 func newRun() (string, error) {
-	var random [3]byte
+	var random [1]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return "", err
 	}
-	return time.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:]), nil
+	now := time.Now().UTC()
+	return fmt.Sprintf("%s-%05x%x", now.Format("20060102-150405"), now.Nanosecond()/1000, random), nil
 }
 
 // load merges the load of the file and the options.

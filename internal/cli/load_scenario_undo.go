@@ -102,7 +102,7 @@ func (a *app) loadScenarioUndo(ctx context.Context, o loadScenarioOptions, run s
 		return err
 	}
 	if left := undone.Left(); left > 0 {
-		err = ui.Hinted(ui.Partial, fmt.Errorf("%s of run %s may still exist", internaltext.Count(left, "object"), objects.Run), "the table says why; fettle load scenario undo "+objects.Run+" tries again")
+		err = ui.Hinted(ui.Partial, fmt.Errorf("%s of run %s may still exist", internaltext.Count(left, "object"), objects.Run), "the table says why; "+a.next("load", "scenario", "undo", objects.Run)+" tries again")
 	}
 	if a.data() {
 		return a.result(undone, err)

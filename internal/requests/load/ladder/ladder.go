@@ -9,6 +9,7 @@ package ladder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -109,6 +110,9 @@ func Find(ctx context.Context, in Range, run func(ctx context.Context, hosts int
 	}
 	s := &search{in: in, run: run}
 	answer, err := s.find(ctx)
+	if errors.Is(err, errMost) {
+		answer, err = TooFewRuns, nil
+	}
 	r := &Result{Answer: answer, Runs: s.runs}
 	r.Highest, r.FirstFailed = bounds(s.runs)
 	if answer == Found || answer == TooFewRuns {
@@ -125,10 +129,16 @@ type search struct {
 	runs []Run
 }
 
+// errMost is returned instead of a run beyond the maximum number.
+var errMost = errors.New("the maximum number of runs")
+
 // try runs the load once.
 func (s *search) try(ctx context.Context, hosts int) (Outcome, error) {
-	if err := ctx.Err(); err != nil {
+	switch {
+	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
+	case len(s.runs) == s.in.MaxRuns:
+		return "", errMost
 	}
 	o, why, err := s.run(ctx, hosts)
 	if err != nil {
@@ -201,7 +211,7 @@ func (s *search) confirm(ctx context.Context, hosts int, want Outcome, answer An
 
 // walk repeats runs near the edge until the interval is narrow enough.
 func (s *search) walk(ctx context.Context) (Answer, error) {
-	for len(s.runs) < s.in.MaxRuns {
+	for {
 		o, err := s.try(ctx, s.next())
 		switch {
 		case err != nil:
@@ -219,7 +229,6 @@ func (s *search) walk(ctx context.Context) (Answer, error) {
 			return answer, nil
 		}
 	}
-	return TooFewRuns, nil
 }
 
 // broken reports whether the last runs failed with far fewer hosts than two earlier runs that

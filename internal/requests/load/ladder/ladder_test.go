@@ -134,6 +134,16 @@ func TestSharp(t *testing.T) {
 	}
 }
 
+// TestMaxRuns ends each phase of a search after a number of runs.
+func TestMaxRuns(t *testing.T) {
+	for most := 1; most < 18; most++ {
+		x, err := Find(t.Context(), Range{Lowest: 100, Highest: 5000, MaxRuns: most}, server(rand.New(rand.NewPCG(1, 1)), sharp(700)))
+		if err != nil || x.Answer != TooFewRuns || len(x.Runs) != most {
+			t.Errorf("%d runs: %s after %d: %v", most, x.Answer, len(x.Runs), err)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	failed := errors.New("unreachable")
 	x, err := Find(t.Context(), Range{Lowest: 1, Highest: 8}, func(_ context.Context, hosts int) (Outcome, string, error) {

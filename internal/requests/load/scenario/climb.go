@@ -119,13 +119,18 @@ func (x *Result) Conclude() {
 
 // found returns the answer of a search that found the edge.
 func (l *Ladder) found(at func(int) string) string {
-	edge := fmt.Sprintf("%d to %d", l.Edge.Low, l.Edge.High)
-	if l.Edge.High == 0 {
-		edge = fmt.Sprintf("%d or more", l.Edge.Low)
+	edge := fmt.Sprintf("95 %% interval %d to %d", l.Edge.Low, l.Edge.High)
+	switch {
+	case l.Edge.Low == 0 && l.Edge.High == 0:
+		edge = "no interval yet"
+	case l.Edge.High == 0:
+		edge = fmt.Sprintf("95 %% interval %d or more", l.Edge.Low)
+	case l.Edge.Low == 0:
+		edge = fmt.Sprintf("95 %% interval up to %d", l.Edge.High)
 	}
-	text := fmt.Sprintf("some runs failed at all numbers of hosts; half of the runs fail at %s hosts (95 %% interval)", edge)
+	text := fmt.Sprintf("some runs failed at all numbers of hosts; %s of where half of the runs fail", edge)
 	if l.Highest > 0 {
-		text = fmt.Sprintf("highest without failure: %s (95 %% interval %s)", at(l.Highest), edge)
+		text = fmt.Sprintf("highest without failure: %s (%s)", at(l.Highest), edge)
 	}
 	switch {
 	case len(l.Limits) > 0:

@@ -25,7 +25,8 @@ const (
 // Scenario is a parsed scenario file.
 type Scenario struct {
 	Name, Title string
-	// Changes reports whether the scenario creates or changes objects on a server.
+	// Changes reports whether the scenario creates or changes objects on a server: as the file says,
+	// or else whether a step has another method than GET, HEAD and OPTIONS.
 	Changes bool
 	Servers []Server
 	// Load is the load of the file; options override it.

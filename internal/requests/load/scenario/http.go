@@ -360,7 +360,7 @@ func (h *virtual) cookies(w []byte, origin string, path []byte) []byte {
 func (h *virtual) judge(s *step, a *answer, o *outcome) {
 	e := &s.expect
 	if good := a.status < 400; s.command == nil && s.mqtt == nil && (len(e.status) == 0 && !good || len(e.status) > 0 && !slices.Contains(e.status, a.status)) {
-		o.fail(wrongStatus, internaltext.Errorf("status %d", a.status))
+		o.fail(wrongStatus, e.wanted(a.status))
 		if s.creates == nil || !good {
 			return
 		}
@@ -383,6 +383,16 @@ func (h *virtual) judge(s *step, a *answer, o *outcome) {
 	if err != nil {
 		o.fail(wrongBody, err)
 	}
+}
+
+// wanted returns the error for a status that is not expected.
+func (e *expect) wanted(status int) error {
+	want := "below 400"
+	if len(e.status) > 0 {
+		want = strings.Trim(fmt.Sprint(e.status), "[]")
+		want = strings.ReplaceAll(want, " ", " or ")
+	}
+	return internaltext.Errorf("status %d, want %s", status, want)
 }
 
 // take sets a value from an answer.

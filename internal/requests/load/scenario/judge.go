@@ -153,6 +153,9 @@ func (x *Result) verdict() (Word, string) {
 	case float64(did) < keptUp*float64(w.Runs):
 		return NotSustained, "the server did not sustain " + x.asked() + ": " + what + x.why()
 	}
+	if did < w.Runs {
+		return Sustained, "at " + x.asked() + " " + what + x.why()
+	}
 	return Sustained, "the server sustained " + x.asked() + ": " + what + x.why()
 }
 

@@ -123,9 +123,9 @@ func (x *Result) facts(r *evidence.Run) *ui.Grid {
 		row("statuses", "%s", statuses)
 	}
 	if c := x.Created; c != nil {
-		row("created", "%s known by id, of %d that were intended; fettle load scenario undo %s removes them", internaltext.Count(c.Known, "object"), c.Intended, x.RunID)
+		row("created", "%s known by id, of %d that were intended; run %s", internaltext.Count(c.Known, "object"), c.Intended, x.RunID)
 	}
-	row("received", "%s in %s", unit.Size(x.Whole.BytesIn).Human(), internaltext.Count(x.Whole.Requests, "answer"))
+	row("received", "%s in %s", unit.Size(x.Whole.BytesIn).Human(), internaltext.Count(x.answers(), "answer"))
 	row("generator", "%.0f %% of %s, %s of processor time a request; p99 of its start delay %s", 100*x.Generator.CPUShare, internaltext.Count(x.Generator.Processors, "processor"), unit.FormatSecondsMeasured(x.Generator.CPUPerRequestS), unit.FormatSecondsOf(x.Generator.StartDelay.N, x.Generator.StartDelay.P99S))
 	for _, one := range x.Generator.Clients {
 		if one.Lost != "" {
@@ -141,6 +141,14 @@ func (x *Result) facts(r *evidence.Run) *ui.Grid {
 		row("evidence", "run %s, seed %s", r.ID, strconv.FormatUint(x.Seed, 10))
 	}
 	return g
+}
+
+// answers counts the requests that were answered.
+func (x *Result) answers() (n int64) {
+	for _, count := range x.Whole.Statuses {
+		n += count
+	}
+	return n
 }
 
 // statuses formats counts by status: "200: 5, 404: 1".

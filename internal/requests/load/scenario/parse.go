@@ -59,7 +59,15 @@ func Parse(file string, text []byte, read func(name string) ([]byte, error), env
 			return nil, err
 		}
 	}
+	if f.of["changes"] == nil {
+		p.x.Changes = slices.ContainsFunc(p.x.all(), (*step).writes)
+	}
 	return p.x, nil
+}
+
+// writes reports whether a step sends a request that may change something (RFC 9110, 9.2.1).
+func (s *step) writes() bool {
+	return s.http != nil && !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, s.http.method)
 }
 
 // head reads the name and the title.

@@ -135,12 +135,35 @@ func (p *Plan) checkServers(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, s := range p.all() {
+		if err := p.checkConstant(ctx, s); err != nil {
+			return err
+		}
+	}
 	for name := range p.Options.Servers {
 		if !known[name] {
 			return fmt.Errorf("--server %s: the scenario has no server of this name%s", name, suggest(name, known))
 		}
 	}
 	return nil
+}
+
+// checkConstant returns an error for a URL without values whose server is not allowed. Other URLs
+// are checked when their values are known.
+func (p *Plan) checkConstant(ctx context.Context, s *step) error {
+	if s.http == nil {
+		return nil
+	}
+	text, constant := s.http.url.constant()
+	if !constant {
+		return nil
+	}
+	origin, _, err := split([]byte(text))
+	if err != nil {
+		return s.at.errorf("step %q: %v", s.name, err)
+	}
+	_, err = p.Allowed.Find(ctx, hostPort(string(origin)), p.Resolver)
+	return err
 }
 
 func (p *Plan) serverURL(s Server) string {

@@ -155,6 +155,16 @@ type Client struct {
 	Lost string `json:"lost,omitempty"`
 }
 
+// Unanswered reports whether no server sent an answer.
+func (x *Result) Unanswered() bool {
+	for status := range x.Whole.Statuses {
+		if status != "0" {
+			return false
+		}
+	}
+	return x.Whole.Requests > 0
+}
+
 // Failed returns the missed thresholds.
 func (x *Result) Failed() (out []Judged) {
 	for _, g := range x.Gates {
