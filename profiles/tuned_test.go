@@ -24,6 +24,7 @@ func TestTunedReadsOurProfiles(t *testing.T) {
 		gov   = "/sys/devices/system/cpu/cpufreq/policy3/scaling_governor"
 		queue = "/sys/block/sdb/queue/"
 		thp   = "/sys/kernel/mm/transparent_hugepage/enabled"
+		pool  = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 	)
 	after := map[string]map[string]string{
 		"throughput-performance": {"/proc/sys/vm/swappiness": "10", gov: "performance", queue + "scheduler": "mq-deadline", queue + "read_ahead_kb": "4096", "/sys/block/nvme0n1/queue/scheduler": "[none] mq-deadline kyber bfq", "/sys/block/nvme0n1/queue/read_ahead_kb": "4096"},
@@ -37,7 +38,7 @@ func TestTunedReadsOurProfiles(t *testing.T) {
 		"laptop-battery-powersave": {"/proc/sys/kernel/nmi_watchdog": "0", "/proc/sys/vm/dirty_writeback_centisecs": "1500"},
 		"spindown-disk":            {"/proc/sys/vm/dirty_expire_centisecs": "9000"},
 		"network-latency":          {"/proc/sys/net/core/busy_poll": "50", thp: "never"},
-		"hugepages":                {"/proc/sys/vm/nr_hugepages": "1024", thp: "never"},
+		"hugepages":                {pool: "1024", thp: "never"},
 		"openshift-node":           {"/proc/sys/net/ipv4/tcp_fastopen": "3", "/proc/sys/net/ipv4/neigh/default/gc_thresh3": "65536", "/proc/sys/vm/max_map_count": "262144"},
 	}
 	files := map[string]string{}

@@ -61,6 +61,7 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	}
 	a.sayScenario(plan)
 	if o.dryRun {
+		a.screen.Say("nothing was sent")
 		return nil
 	}
 	m, err := a.machineAsIs(ctx)

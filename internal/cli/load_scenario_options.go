@@ -175,7 +175,7 @@ func (o *loadScenarioOptions) job(file string) (*scenario.Job, error) {
 		return value, ok
 	})
 	if err != nil {
-		return nil, ui.Exit(ui.Usage, err)
+		return nil, ui.Hinted(ui.Usage, err, "to check it again, run: "+internaltext.CommandLine([]string{"fettle", "load", "scenario", file, "--dry-run"}))
 	}
 	if err := o.load(j, s); err != nil {
 		return nil, err
