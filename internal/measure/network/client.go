@@ -169,6 +169,7 @@ func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r str
 type requests struct {
 	rate   float64   // a second, one after the other
 	timesS []float64 // from the intended start, at half of that rate
+	late   float64   // share of the paced requests that this program started late
 }
 
 // request sends requests of size bytes, which have answers of the same size: for half of the time
@@ -203,22 +204,29 @@ func (c *Client) request(ctx context.Context, run time.Duration, size int) (r re
 	}
 	took := time.Since(begin)
 	r.rate = float64(n) / took.Seconds()
-	every := 2 * took / time.Duration(n)
-	begin = time.Now()
-	for i := 0; ; i++ {
-		due := time.Duration(i) * every
-		if due > run/2 {
-			return r, nil
-		}
-		now := time.Since(begin)
+	p, err := newPacer(ctx, 2*took/time.Duration(n), requestSpin)
+	if err != nil {
+		return r, err
+	}
+	defer p.close()
+	due := time.Now()
+	for end := due.Add(run / 2); !due.After(end); due = due.Add(p.every) {
 		start := due // the answer before came too late: the wait counts
-		if now < due {
-			time.Sleep(due - now)
-			start = time.Since(begin) // not what the timer is late
+		if time.Until(due) > 0 {
+			if !p.until(due) {
+				return r, c.lost(ctx, net.ErrClosed)
+			}
+			// What this program is late is not the network's: neither this request nor the next ones count
+			// it as a wait.
+			start = time.Now()
+			p.started(due, start)
+			due = start
 		}
 		if err := once(); err != nil {
 			return r, err
 		}
-		r.timesS = append(r.timesS, (time.Since(begin) - start).Seconds())
+		r.timesS = append(r.timesS, time.Since(start).Seconds())
 	}
+	r.late = float64(p.late) / float64(max(1, len(r.timesS)))
+	return r, nil
 }

@@ -11,10 +11,12 @@ import (
 const (
 	othersMost = 0.1
 	stolenMost = 0.05
+	lateMost   = 0.1 // of the starts of a cell
 )
 
 // doubts returns why the figures may be those of a busy machine, not of the network: the processor
-// time of other programs and of a hypervisor's other guests in the cell that had most of it.
+// time of other programs and of a hypervisor's other guests in the cell that had most of it, and the
+// cell in which this program started most requests or probes late.
 func (r *Result) doubts() (all []string) {
 	for _, end := range []struct{ where, others, stolen string }{{"here", othersHere, stolenHere}, {"at the peer", othersPeer, stolenPeer}} {
 		for _, q := range []struct {
@@ -31,6 +33,15 @@ func (r *Result) doubts() (all []string) {
 				all = append(all, fmt.Sprintf("%s %s %s of the processors", end.where, q.who, text.Percent(worst)))
 			}
 		}
+	}
+	worst, cell := lateMost, ""
+	for i := range r.Cells {
+		if f, is := r.Cells[i].Figure(lateStarts); is && f.Value > worst {
+			worst, cell = f.Value, r.Cells[i].Cell
+		}
+	}
+	if cell != "" {
+		all = append(all, fmt.Sprintf("fettle itself started %s of %s late", text.Percent(worst), cell))
 	}
 	return all
 }

@@ -69,10 +69,11 @@ const (
 	idleP50            = "idle_p50_s"
 	loadP50            = "loaded_p50_s"
 	loadP99            = "loaded_p99_s"
+	lateStarts         = "late_starts_share" // of paced requests and probes, by more than half of their interval
 )
 
 // shares are counts divided by counts, often 0 in most runs: their mean is meant.
-var shares = []string{retransmits, lossUp, lossDown, orderUp, orderDown}
+var shares = []string{retransmits, lossUp, lossDown, orderUp, orderDown, lateStarts}
 
 // Decision is the quantity of a cell that a comparison uses.
 type Decision struct {
@@ -97,7 +98,7 @@ func Deciding(c Cell) Decision {
 var quantities = []string{
 	goodput, retransmits, loadedRTT, idleRTT, programShare, rwndShare, sndbufShare, pathShare, rcvbufBytes, cwndBytes, mssBytes, cpuHere, cpuThere, cpuShareHere, cpuSharePeer,
 	interruptsHere, interruptsPeer, interruptsIdleHere, interruptsIdlePeer, busyHere, busyPeer, othersHere, othersPeer, stolenHere, stolenPeer, droppedHere, droppedPeer, rate, p50, p99, p999, jitterUp, jitterDown, lossUp, lossDown, orderUp, orderDown,
-	addedP50, addedP99, idleP50, loadP50, loadP99,
+	addedP50, addedP99, idleP50, loadP50, loadP99, lateStarts,
 }
 
 // figure sums up the values of the runs.

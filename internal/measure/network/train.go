@@ -19,6 +19,7 @@ type train struct {
 	size   int
 
 	sent     int64
+	late     int64 // sent late by this program
 	lastSent time.Time
 	up       trainReport // of the peer
 	down     trainReport
@@ -76,24 +77,28 @@ func (t *train) send(ctx context.Context, run time.Duration) error {
 	copy(p, tag[:])
 	binary.BigEndian.PutUint32(p[atTrain:], t.id)
 	p[atKind] = echoProbe
-	tick := time.NewTicker(t.every)
-	defer tick.Stop()
+	pacer, err := newPacer(ctx, t.every, 0)
+	if err != nil {
+		return err
+	}
+	defer pacer.close()
+	at := func(n int64) time.Duration { return time.Duration(n) * t.every }
 	for begin := time.Now(); time.Since(begin) < run; {
 		// A sender that had to wait for a processor sends what is due.
 		for due := int64(time.Since(begin)/t.every) + 1; t.sent < due; t.sent++ {
 			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent))
 			t.lastSent = time.Now()
+			pacer.started(begin.Add(at(t.sent)), t.lastSent)
 			binary.BigEndian.PutUint64(p[atSent:], uint64(t.lastSent.UnixNano()))
 			if _, err := c.udp.Write(p); err != nil && !isLoss(err) {
 				return err
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !pacer.until(begin.Add(at(t.sent))) {
 			return ctx.Err()
 		}
 	}
+	t.late = int64(pacer.late)
 	return nil
 }
 
@@ -204,6 +209,7 @@ func (t *train) sample() (sample, error) {
 	v := sample{
 		jitterUp: t.up.JitterS, jitterDown: t.down.JitterS, lossUp: up, lossDown: down,
 		orderUp: float64(t.up.Reordered) / float64(t.up.Received), orderDown: float64(t.down.Reordered) / float64(t.down.Received),
+		lateStarts: float64(t.late) / float64(max(1, t.sent)),
 	}
 	v.setTimes(t.rttsS, p99)
 	return v, nil
