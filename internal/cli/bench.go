@@ -83,7 +83,7 @@ func (a *app) keeper(m *tune.Machine, kind string) *evidence.Keeper {
 
 // by returns the command, the user and the version, for the record of a measurement.
 func (a *app) by() evidence.Signature {
-	return evidence.Signature{Command: a.command, User: a.caller().String(), Version: a.version}
+	return evidence.Signature{Command: withoutSecrets(a.command), User: a.caller().String(), Version: a.version}
 }
 
 // finish records and prints a benchmark. err is why it ended early, or nil. left describes the

@@ -64,6 +64,7 @@ of this machine's device switched: TSO, GSO, GRO and checksums.`,
 	f.BoolVar(&o.untilInputEnds, "until-input-ends", false, "with --serve: end with standard input")
 	_ = f.MarkHidden("until-input-ends")
 	f.StringVar(&o.key, "key", "", "key that the other side prints (default $FETTLE_NETWORK_KEY)")
+	cliutil.Secret(f, "key")
 	f.StringVar(&o.overlay, "overlay", "", "address of the peer inside an overlay network, to compare; on both sides unless PEER is ssh:HOST")
 	f.StringVar(&o.cells, "cells", "", "measurements, such as send-1,receive-8,request-64k,udp,loaded-send (default ten of them)")
 	f.DurationVar(&o.takes, "for", network.DefaultFor, "time of each measurement, such as 30s")
@@ -146,9 +147,6 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	defer func() { _ = release() }() // a second call does nothing
 	p.Changes = len(changes)
 	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
-	if o.key != "" {
-		a.command = strings.ReplaceAll(a.command, o.key, host.Redacted)
-	}
 	k := a.keeper(m, network.RecordKind)
 	step, stop := a.screen.Steps(p.Takes(client.RTT))
 	b := network.Bench{Client: client, Overlay: c.Overlay, Forecast: forecasts(c), Changes: changes, Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}

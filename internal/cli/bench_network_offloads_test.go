@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -91,7 +92,8 @@ func TestBenchNetworkOffloads(t *testing.T) {
 	l := newOffloadLab(t)
 	t.Run("measured", func(t *testing.T) {
 		l.t = t
-		out, err := l.bench("--cells", "send-1", "--output", "json").Output()
+		cmd := l.bench("--cells", "send-1", "--output", "json")
+		out, err := cmd.Output()
 		l.restored(0)
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +116,11 @@ func TestBenchNetworkOffloads(t *testing.T) {
 		}
 		if got := strings.Join(names, ", "); got != "tso off, gso off, gro on, checksums off" && got != "tso off, gso off, gro off, checksums off" {
 			t.Error(got)
+		}
+		history, err := fettleCommand(t, "--state-dir", l.state, "history", "--output", "json").Output()
+		key := cmd.Args[slices.Index(cmd.Args, "--key")+1]
+		if err != nil || !strings.Contains(string(history), "--key '[redacted]'") || bytes.Contains(history, []byte(key)) {
+			t.Errorf("%v: %s", err, history)
 		}
 	})
 	t.Run("killed", func(t *testing.T) {

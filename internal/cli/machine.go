@@ -81,7 +81,7 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 		return nil, err
 	}
 	m, err := tune.Open(ctx, &tune.Engine{
-		Host: h, Kinds: audit.Kinds(h), Plugins: table.All, StateDir: a.state(), Caller: a.caller, Reason: a.asCommand, Note: a.note, At: a.crashPoint,
+		Host: h, Kinds: audit.Kinds(h), Plugins: table.All, StateDir: a.state(), Caller: a.caller, Reason: withoutSecrets(a.asCommand), Note: a.note, At: a.crashPoint,
 		Tell: func(text string) { a.screen.Say("%s", text) },
 	}, builtin, dirs, bad)
 	if err != nil {

@@ -32,7 +32,8 @@ type app struct {
 	profileDirs []string
 	output      string
 	screen      *ui.Screen
-	command     string   // command line, quoted for sh, for journal and evidence
+	args        []string // as called
+	command     string   // command line, quoted for sh, without the values of secret options
 	asCommand   string   // command without --reason
 	note        string   // --reason
 	window      string   // --window of a verb that writes
@@ -78,8 +79,8 @@ func withoutSIGPIPE(w io.Writer) io.Writer {
 func (sys system) run(ctx context.Context, version string, args []string, out, errw io.Writer) int {
 	screen := ui.NewScreen(out, errw)
 	screen.Out = &cliutil.Out{Writer: out}
-	a := &app{system: sys, version: version, screen: screen, command: internaltext.CommandLine(append([]string{"fettle"}, args...))}
-	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
+	a := &app{system: sys, version: version, screen: screen, args: args}
+	a.setCommand(args)
 	args, a.foreign = foreignArguments(args)
 	call := cliutil.Calls("fettle", args, func(args []string) *cobra.Command { return tree(version, args) })
 	screen.Call = func(r ui.Remedy) string {
@@ -293,7 +294,14 @@ func sizeCommand(a *app) *cobra.Command {
 	return size.Command(&size.Program{Screen: a.screen, Call: a.command, Root: &a.root, Live: a.live})
 }
 
+// setCommand sets the command line that is shown and recorded.
+func (a *app) setCommand(args []string) {
+	a.command = internaltext.CommandLine(append([]string{"fettle"}, args...))
+	a.asCommand = internaltext.CommandLine(append([]string{"fettle"}, withoutReason(args)...))
+}
+
 func (a *app) setUp(c *cobra.Command) (err error) {
+	a.setCommand(cliutil.WithoutSecrets(c.Flags(), a.args))
 	a.screen.Example = cliutil.Example(c)
 	if err = cliutil.SetFormat(c, a.screen, a.command); err != nil {
 		return err

@@ -53,10 +53,14 @@ func (a *app) checkNote() error {
 
 // logFile writes a line about a file, written without a transaction, to the system log.
 func (a *app) logFile(h *host.Host, kind, file string) {
-	c := a.caller()
-	_ = h.Log(fmt.Sprintf("%s by %s: wrote %s (%s)", kind, c, file, a.asCommand), tune.Fields(c.String(), &c, a.note,
-		host.Field{Name: "FETTLE_KIND", Value: kind}, host.Field{Name: "FETTLE_COMMAND", Value: a.asCommand}, host.Field{Name: "FETTLE_FILE", Value: file})...)
+	c, command := a.caller(), withoutSecrets(a.asCommand)
+	_ = h.Log(fmt.Sprintf("%s by %s: wrote %s (%s)", kind, c, file, command), tune.Fields(c.String(), &c, a.note,
+		host.Field{Name: "FETTLE_KIND", Value: kind}, host.Field{Name: "FETTLE_COMMAND", Value: command}, host.Field{Name: "FETTLE_FILE", Value: file})...)
 }
+
+// withoutSecrets returns a command line for a record, without the passwords, tokens and keys of the
+// programs that it runs.
+func withoutSecrets(command string) string { return string(host.Redact("", []byte(command))) }
 
 // withoutReason returns a command line without --reason, which is recorded separately.
 func withoutReason(args []string) []string {

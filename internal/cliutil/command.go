@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -50,6 +51,35 @@ func PreviewedBy(c *cobra.Command, hint string) {
 		c.Annotations = map[string]string{}
 	}
 	c.Annotations[previewedBy] = hint
+}
+
+const secretOption = "secret"
+
+// Secret marks an option whose value is a secret, which no record may have.
+func Secret(f *pflag.FlagSet, name string) { _ = f.SetAnnotation(name, secretOption, nil) }
+
+// WithoutSecrets returns a command line with the values of secret options redacted.
+func WithoutSecrets(f *pflag.FlagSet, args []string) []string {
+	args = slices.Clone(args)
+	for i, word := range args {
+		if word == "--" {
+			break
+		}
+		name, _, assigned := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+		o := f.Lookup(name)
+		if o == nil || !strings.HasPrefix(word, "--") {
+			continue
+		}
+		if _, secret := o.Annotations[secretOption]; !secret {
+			continue
+		}
+		if assigned {
+			args[i] = "--" + name + "=" + host.Redacted
+		} else if i+1 < len(args) {
+			args[i+1] = host.Redacted
+		}
+	}
+	return args
 }
 
 // flagError adds a remedy to an error of pflag: a valid value, the probable name, or the call
