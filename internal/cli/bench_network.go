@@ -117,8 +117,7 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	}
 	p := o.plan()
 	if o.dryRun {
-		p.Print(a.screen)
-		return nil
+		return a.planNetwork(ctx, o, p, peer)
 	}
 	m, err := a.machineAsIs(ctx)
 	if err != nil {
@@ -145,11 +144,14 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 		return err
 	}
 	defer func() { _ = release() }() // a second call does nothing
-	p.Changes = len(changes)
+	p.Changes, p.Device = changes, client.Local.Interface
 	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
+	if words := p.ChangeWords(); words != "" {
+		a.screen.Say("%s", words)
+	}
 	k := a.keeper(m, network.RecordKind)
 	step, stop := a.screen.Steps(p.Takes(client.RTT))
-	b := network.Bench{Client: client, Overlay: c.Overlay, Forecast: forecasts(c), Changes: changes, Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
+	b := network.Bench{Client: client, Overlay: c.Overlay, Forecast: forecasts(c), Plan: p, Finished: func(r *network.Result) error { return k.Finished(r.Text, r) }}
 	b.Progress = func(done, all int, c network.Cell) {
 		step(text.Sprintf("%d of %d: %s", done+1, all, c.Name()), done, all)
 	}
@@ -161,6 +163,23 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 		verdict = result.Text
 	}
 	return finish(ctx, a, k, verdict, result, err, "the connections are closed", nil)
+}
+
+// planNetwork prints what would be measured.
+func (a *app) planNetwork(ctx context.Context, o benchNetworkOptions, p network.Plan, peer string) (err error) {
+	if o.changeOffloads {
+		h, err := a.host()
+		if err != nil {
+			return err
+		}
+		if p.Device = (network.Target{Host: peer}).Device(ctx); p.Device == "" {
+			p.Device, p.Changes = "the device that reaches the peer", experiment.AnyOffloads()
+		} else if p.Changes, err = experiment.OffloadChanges(h, p.Device); err != nil {
+			return err
+		}
+	}
+	p.Print(a.screen)
+	return nil
 }
 
 // forecasts returns the MTUs that size network calculates inside the overlay of a connection, or

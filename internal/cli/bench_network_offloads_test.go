@@ -93,8 +93,22 @@ func TestBenchNetworkOffloads(t *testing.T) {
 	t.Run("measured", func(t *testing.T) {
 		l.t = t
 		cmd := l.bench("--cells", "send-1", "--output", "json")
+		var said bytes.Buffer
+		cmd.Stderr = &said
 		out, err := cmd.Output()
 		l.restored(0)
+		// What is switched is said before, and by --dry-run, which changes nothing.
+		const planned = "switched on v, each on trial, 60 s: tso off (tx-tcp"
+		if !strings.Contains(strings.Join(strings.Fields(said.String()), " "), planned) {
+			t.Errorf("%s", said.String())
+		}
+		for peer, want := range map[string]string{"10.9.4.2": planned, "ssh:no-such-host.invalid": "switched on the device that reaches the peer"} {
+			dry, err := fettleCommand(t, "--state-dir", l.state, "bench", "network", peer, "--change-offloads", "--dry-run", "--for", "2s").CombinedOutput()
+			// Two cells, as it was and with each of four changes.
+			if got := strings.Join(strings.Fields(string(dry)), " "); err != nil || !strings.Contains(got, want) || !strings.Contains(got, "about 20 s") {
+				t.Errorf("%s: %v: %s", peer, err, dry)
+			}
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,9 +46,9 @@ func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, devic
 		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before the change was undone"),
 			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
 	}
-	features, err := m.Host.Net.Params(device, host.NetFeatures)
+	planned, err := offloadSwitches(m.Host, device)
 	if err != nil {
-		return nil, fmt.Errorf("the offloads of %s: %w", device, err)
+		return nil, err
 	}
 	o = &Offloads{}
 	if o.lease, err = tune.Lease(m.StateDir); err != nil {
@@ -64,18 +64,11 @@ func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, devic
 		return o, err
 	}
 	var all []setting.Setting
-	for _, g := range offloadGroups {
-		changes, to := switched(features, device, g.features)
-		if len(changes) == 0 {
-			continue
-		}
-		for _, c := range changes {
+	for _, s := range planned {
+		for _, c := range s.changes {
 			all = append(all, c.Setting)
 		}
-		o.add(m, g.name, to, changes)
-	}
-	if len(o.Changes) == 0 {
-		return o, ui.Exit(ui.Failed, fmt.Errorf("%s has no offload that can be switched (ethtool -k %s)", device, device))
+		o.add(m, s)
 	}
 	if err := tune.UnderTest(o.lease, all); err != nil {
 		return o, err
@@ -84,6 +77,57 @@ func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, devic
 	// only this one.
 	o.watchdog, err = guard(w, &journal.Try{}, "", "/", o.lease)
 	return o, err
+}
+
+// offloadSwitch is one switch of offloads.
+type offloadSwitch struct {
+	network.Change // without Apply and Undo
+	changes        []setting.Change
+}
+
+// offloadSwitches returns the switches that are possible on a device.
+func offloadSwitches(h *host.Host, device string) (all []offloadSwitch, err error) {
+	features, err := h.Net.Params(device, host.NetFeatures)
+	if err != nil {
+		return nil, fmt.Errorf("the offloads of %s: %w", device, err)
+	}
+	for _, g := range offloadGroups {
+		changes, to := switched(features, device, g.features)
+		if len(changes) == 0 {
+			continue
+		}
+		s := offloadSwitch{network.Change{Name: g.name + " " + to}, changes}
+		for _, c := range changes {
+			s.Settings = append(s.Settings, c.Setting.String())
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		err = ui.Exit(ui.Failed, fmt.Errorf("%s has no offload that can be switched (ethtool -k %s)", device, device))
+	}
+	return all, err
+}
+
+// OffloadChanges returns the changes that SwitchOffloads would make. They cannot be applied.
+func OffloadChanges(h *host.Host, device string) (all []network.Change, err error) {
+	switches, err := offloadSwitches(h, device)
+	for _, s := range switches {
+		all = append(all, s.Change)
+	}
+	return all, err
+}
+
+// AnyOffloads returns the changes of a device that is not known: which features it has, and whether
+// they are on.
+func AnyOffloads() (all []network.Change) {
+	for _, g := range offloadGroups {
+		c := network.Change{Name: g.name + " off or on"}
+		for _, f := range g.features {
+			c.Settings = append(c.Settings, "net:*/feature-"+f)
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // switched returns the changes that switch the active features of a group off, or all on if none
@@ -110,23 +154,20 @@ func switched(features []host.NetParam, device string, names []string) (changes 
 
 // add adds a change. Its deadline is network.TrialTime after each time that it is made, for the
 // case that both this process and its watchdog are killed.
-func (o *Offloads) add(m *tune.Machine, name, to string, changes []setting.Change) {
+func (o *Offloads) add(m *tune.Machine, s offloadSwitch) {
 	t := &prove.Tuning{Engine: m.Engine, Options: tune.ApplyOptions{Kind: journal.Apply, Atomic: true},
-		Planner: func(ctx context.Context, s *journal.State) (*tune.Plan, error) { return m.PlanAsked(ctx, changes, s) }}
+		Planner: func(ctx context.Context, state *journal.State) (*tune.Plan, error) {
+			return m.PlanAsked(ctx, s.changes, state)
+		}}
 	o.tunings = append(o.tunings, t)
-	var settings []string
-	for _, c := range changes {
-		settings = append(settings, c.Setting.String())
+	s.Undo = t.Undo
+	s.Apply = func(ctx context.Context) (err error) {
+		if t.Options.Try, err = deadlineAfter(m, network.TrialTime); err != nil {
+			return err
+		}
+		return t.Apply(ctx)
 	}
-	o.Changes = append(o.Changes, network.Change{
-		Name: name + " " + to, Settings: settings, Undo: t.Undo,
-		Apply: func(ctx context.Context) (err error) {
-			if t.Options.Try, err = deadlineAfter(m, network.TrialTime); err != nil {
-				return err
-			}
-			return t.Apply(ctx)
-		},
-	})
+	o.Changes = append(o.Changes, s.Change)
 }
 
 // Release undoes what is still changed, even after ctx has ended, and ends the watchdog.

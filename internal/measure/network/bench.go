@@ -49,8 +49,6 @@ type Bench struct {
 	// Forecast its calculated MTU. They may be nil.
 	Overlay  *Client
 	Forecast []Forecast
-	// Changes are made for runs of their own.
-	Changes  []Change
 	Plan     Plan
 	Progress func(done, all int, c Cell) // before each run; may be nil
 	// Finished, if not nil, is called with the result so far after each round except the last. An
@@ -72,8 +70,8 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	for i := range b.Changes {
-		sides = append(sides, &side{client: c, plan: p, path: sides[0].path, change: &b.Changes[i]})
+	for i := range p.Changes { // made for runs of their own
+		sides = append(sides, &side{client: c, plan: p, path: sides[0].path, change: &p.Changes[i]})
 	}
 	r.Path = &sides[0].path
 	for round := range Rounds {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,16 @@ type Change struct {
 	Name        string
 	Settings    []string
 	Apply, Undo func(context.Context) error
+}
+
+// Words describes the change: what is switched, and the features.
+func (c *Change) Words() string {
+	var features []string
+	for _, s := range c.Settings {
+		_, name, _ := strings.Cut(s, "/")
+		features = append(features, strings.TrimPrefix(name, "feature-"))
+	}
+	return c.Name + " (" + strings.Join(features, ", ") + ")"
 }
 
 // TrialTime is how long a change is in force at most.

@@ -122,8 +122,10 @@ type Plan struct {
 	Size  int
 	// Overlay doubles the runs: each cell is also measured inside an overlay network.
 	Overlay bool
-	// Changes are how many changes each cell is also measured with.
-	Changes int
+	// Changes are changes of Device with which each cell is also measured. Words and Print do not
+	// apply them.
+	Changes []Change
+	Device  string
 }
 
 // Probes of a plan.
@@ -150,7 +152,7 @@ func (p *Plan) warm(rtt time.Duration) time.Duration {
 // Takes returns the time of all cells. rtt is 0 if it is not known.
 func (p *Plan) Takes(rtt time.Duration) time.Duration {
 	takes := Rounds * p.Run(rtt) * time.Duration(len(p.Cells))
-	sides := 1 + p.Changes
+	sides := 1 + len(p.Changes)
 	if p.Overlay {
 		sides++
 	}
@@ -166,10 +168,22 @@ func (p *Plan) Words() string {
 	if p.Overlay {
 		words += "; each also inside the overlay"
 	}
-	if p.Changes > 0 {
-		words += fmt.Sprintf("; each also with %s of this machine, each on trial for %s", text.Count(p.Changes, "change"), unit.FormatSeconds(TrialTime.Seconds()))
+	if len(p.Changes) > 0 {
+		words += fmt.Sprintf("; each also with %s of this machine", text.Count(len(p.Changes), "change"))
 	}
 	return words
+}
+
+// ChangeWords lists the changes, or returns "".
+func (p *Plan) ChangeWords() string {
+	if len(p.Changes) == 0 {
+		return ""
+	}
+	var words []string
+	for i := range p.Changes {
+		words = append(words, p.Changes[i].Words())
+	}
+	return fmt.Sprintf("switched on %s, each on trial, %s: %s", p.Device, unit.FormatSeconds(TrialTime.Seconds()), strings.Join(words, ", "))
 }
 
 // errNothing is returned if a run transferred too little to measure.

@@ -246,6 +246,9 @@ func (r *Result) udp(s *ui.Screen) {
 func (p *Plan) Print(s *ui.Screen) {
 	ui.PrintLine(s, "%s", p.Words())
 	ui.PrintLine(s, "about %s; --dry-run: nothing is measured", ui.Roughly(p.Takes(0).Seconds()))
+	if words := p.ChangeWords(); words != "" {
+		ui.PrintLine(s, "%s", words)
+	}
 	fmt.Fprintln(s.Out)
 	g := ui.Grid{Columns: ui.Columns("cell", "what it measures")}
 	for _, c := range p.Cells {

@@ -103,6 +103,26 @@ func dialName(ctx context.Context, h *host.Host, word, key string) (*Client, err
 	return Dial(ctx, h, address, key)
 }
 
+// Device returns the network device of this machine through which it would reach the target, or ""
+// if that is unknown before ssh has connected. It sends nothing but the question for the name.
+func (t Target) Device(ctx context.Context) string {
+	name, _ := ssh.ParseHost(t.Host)
+	at, err := resolve(ctx, name[strings.Index(name, "@")+1:])
+	if err != nil {
+		return ""
+	}
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	local := c.LocalAddr().(*net.UDPAddr)
+	if i := interfaceOf(&net.TCPAddr{IP: local.IP}); i != nil {
+		return i.Name
+	}
+	return ""
+}
+
 // start runs a peer through ssh, which also binds an address inside an overlay unless that is "",
 // and waits until it is ready.
 func start(ctx context.Context, host, overlay string) (_ *ssh.Session, served Served, err error) {

@@ -73,19 +73,27 @@ func ends(h *host.Host, c *net.TCPConn) End {
 		})
 	}
 	local, _ := c.LocalAddr().(*net.TCPAddr)
+	if i := interfaceOf(local); i != nil {
+		e.Interface, e.MTU, e.Kind = i.Name, i.MTU, deviceType(h, i.Name)
+	}
+	return e
+}
+
+// interfaceOf returns the interface that has a local address, or nil.
+func interfaceOf(local *net.TCPAddr) *net.Interface {
 	interfaces, err := net.Interfaces()
 	if err != nil || local == nil {
-		return e
+		return nil
 	}
 	for _, i := range interfaces {
 		addresses, _ := i.Addrs()
 		for _, a := range addresses {
 			if n, is := a.(*net.IPNet); is && n.IP.Equal(local.IP) {
-				e.Interface, e.MTU, e.Kind = i.Name, i.MTU, deviceType(h, i.Name)
+				return &i
 			}
 		}
 	}
-	return e
+	return nil
 }
 
 // deviceType returns the kernel's DEVTYPE of an interface, which an ordinary one does not have.
