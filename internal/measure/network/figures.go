@@ -127,6 +127,11 @@ func (s *Summary) Figure(name string) (f Figure, ok bool) {
 	return s.Figures[i], true
 }
 
+// mayBe reports whether the quantity cannot be told from v.
+func (f *Figure) mayBe(v float64) bool {
+	return f.Interval == nil || f.Interval[0] <= v && v <= f.Interval[1]
+}
+
 // value returns the value of a quantity, or NaN.
 func (s *Summary) value(name string) float64 {
 	if f, ok := s.Figure(name); ok {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // TestCostOf compares runs of the same round, so what differs between rounds cancels out.
@@ -32,6 +33,27 @@ func TestCostOf(t *testing.T) {
 	}
 	if c := costOf(Cell{Kind: Send, Streams: 1}, outside, []sample{{goodput: 1}}); len(c.Figures) != 1 {
 		t.Errorf("unknown CPU time and headers: %+v", c)
+	}
+}
+
+// TestNoDifference: a headline names a difference only if its interval excludes that there is none.
+func TestNoDifference(t *testing.T) {
+	for _, x := range []struct {
+		cell, name string
+		figure     Figure
+		want       string
+	}{
+		{"request-1", addedP50, Figure{Value: 5e-6, Interval: &[2]float64{-2e-6, 9e-6}}, "overlay: no difference that can be told in request-1"},
+		{"request-1", addedP50, Figure{Value: 5e-6, Interval: &[2]float64{2e-6, 9e-6}}, "overlay: request-1 adds 5 us"},
+		{"request-1", addedP50, Figure{Value: 5e-6}, "overlay: no difference that can be told in request-1"},
+		{"send-1", goodputFactor, Figure{Value: 0.98, Interval: &[2]float64{0.9, 1.1}}, "overlay: no difference of goodput that can be told in send-1"},
+		{"send-1", goodputFactor, Figure{Value: 0.6, Interval: &[2]float64{0.5, 0.7}}, "overlay: 60 % of send-1"},
+	} {
+		x.figure.Name = x.name
+		o := Overlay{Costs: []Cost{{Cell: x.cell, Figures: []Figure{x.figure}}}}
+		if got := o.line(&ui.Headline{}); got != x.want {
+			t.Errorf("%q, want %q", got, x.want)
+		}
 	}
 }
 

@@ -32,11 +32,23 @@ func (o *Overlay) line(h *ui.Headline) string {
 		c := &o.Costs[i]
 		key := strings.ReplaceAll(c.Cell, "-", "_")
 		if f, is := c.Figure(goodputFactor); is {
-			share := h.Value("overlay_"+key+"_goodput_factor", f.Value, text.Percent(f.Value))
-			cpu, _ := c.Figure(cpuFactor)
-			words = append(words, fmt.Sprintf("%s of %s at %s times the CPU a gigabit", share, c.Cell, h.Value("overlay_"+key+"_cpu_factor", cpu.Value, unit.Digits(cpu.Value))))
+			share := h.Value("overlay_"+key+"_goodput_factor", f.Value, text.Percent(f.Value)) + " of " + c.Cell
+			if f.mayBe(1) {
+				share = "no difference of goodput that can be told in " + c.Cell
+			}
+			if cpu, is := c.Figure(cpuFactor); is {
+				times := h.Value("overlay_"+key+"_cpu_factor", cpu.Value, unit.Digits(cpu.Value))
+				if !cpu.mayBe(1) {
+					share += " at " + times + " times the CPU a gigabit"
+				}
+			}
+			words = append(words, share)
 		} else if f, is := c.Figure(addedP50); is {
-			words = append(words, fmt.Sprintf("%s adds %s", c.Cell, h.Value("overlay_"+key+"_added_s", f.Value, signedSeconds(f.Value))))
+			adds := c.Cell + " adds " + h.Value("overlay_"+key+"_added_s", f.Value, signedSeconds(f.Value))
+			if f.mayBe(0) {
+				adds = "no difference that can be told in " + c.Cell
+			}
+			words = append(words, adds)
 		}
 	}
 	if len(words) == 0 {
