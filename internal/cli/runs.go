@@ -169,7 +169,9 @@ func (r *ListedRun) state() string {
 // listed summarizes a finished run.
 func listed(r *evidence.Run) ListedRun {
 	l := ListedRun{ID: r.ID, State: "ended", Kind: r.Kind, Began: r.Began, Command: r.Command, Verdict: r.Verdict}
-	if evidence.InterruptionOf(r) != nil {
+	if cut := evidence.InterruptionOf(r); cut != nil && cut.Failed != "" {
+		l.State = "failed"
+	} else if cut != nil {
 		l.State = string(prove.EndedInterrupted)
 	}
 	var e prove.Evidence

@@ -1,20 +1,35 @@
 package evidence
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 )
 
-// Interruption records that a benchmark was interrupted. It is the body's top-level member "cut".
+// Interruption records that a benchmark was interrupted, or ended before its plan did. It is the body's top-level member "cut".
 // The rest of the body covers only the finished part.
 type Interruption struct {
 	Done    int    `json:"finished"`
 	Planned int    `json:"planned"`
 	Of      string `json:"of"` // unit of the counts: measurements, rounds
+	// Failed is why the benchmark ended. It is empty if a signal or the end of the process interrupted it.
+	Failed string `json:"failed,omitempty"`
+}
+
+// EndedBy sets Failed to err, unless ctx, which a signal ends, has ended.
+func (c *Interruption) EndedBy(ctx context.Context, err error) *Interruption {
+	if ctx.Err() == nil && err != nil {
+		c.Failed = err.Error()
+	}
+	return c
 }
 
 func (c *Interruption) String() string {
-	return fmt.Sprintf("interrupted after %d of %d %s", c.Done, c.Planned, c.Of)
+	word := "interrupted"
+	if c.Failed != "" {
+		word = "ended"
+	}
+	return fmt.Sprintf("%s after %d of %d %s", word, c.Done, c.Planned, c.Of)
 }
 
 // Text returns the result, prefixed with the interruption. c may be nil.

@@ -39,7 +39,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 			return nil, failed
 		}
 		if failed != nil {
-			err, cut = failed, &evidence.Interruption{Done: n, Planned: len(steps), Of: "measurements"}
+			err, cut = failed, (&evidence.Interruption{Done: n, Planned: len(steps), Of: "measurements"}).EndedBy(ctx, failed)
 			break
 		}
 		v.Round = s.Round

@@ -78,8 +78,9 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 		if failed, err := b.round(ctx, sides, round); err != nil && round == 0 {
 			return nil, fmt.Errorf("%s: %w", failed.Name(), err)
 		} else if err != nil {
-			r.Cut = &evidence.Interruption{Done: round, Planned: Rounds, Of: "rounds"}
-			return r, errors.Join(fmt.Errorf("%s: %w", failed.Name(), err), b.sum(r, sides))
+			err = fmt.Errorf("%s: %w", failed.Name(), err)
+			r.Cut = (&evidence.Interruption{Done: round, Planned: Rounds, Of: "rounds"}).EndedBy(ctx, err)
+			return r, errors.Join(err, b.sum(r, sides))
 		}
 		if done := round + 1; b.Finished != nil && done < Rounds {
 			soFar := *r

@@ -399,6 +399,29 @@ func TestShareOfEarlyEnd(t *testing.T) {
 	}
 }
 
+// TestCut: a bench that fails after a round ended, and one that a signal ended was interrupted.
+func TestCut(t *testing.T) {
+	for want, end := range map[string]func(c *Client, cancel func()){
+		"ended after 1 of 10 rounds: ":       func(c *Client, _ func()) { c.Close() },
+		"interrupted after 1 of 10 rounds: ": func(_ *Client, cancel func()) { cancel() },
+	} {
+		p, key, _ := peer(t)
+		c, err := Dial(t.Context(), host.Live(), p.Address(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		plan := NewPlan()
+		plan.For, plan.Cells = time.Second, []Cell{{Kind: Request, Size: 1}}
+		r, err := (&Bench{Client: c, Plan: plan, Finished: func(*Result) error { end(c, cancel); return nil }}).Run(ctx)
+		if err == nil || r == nil || !strings.HasPrefix(r.Text, want) || (r.Cut.Failed == "") != (ctx.Err() != nil) {
+			t.Errorf("%s: %v: %+v", want, err, r)
+		}
+	}
+}
+
 // TestLimit names what bounds the throughput.
 func TestLimit(t *testing.T) {
 	base := map[string]float64{goodput: 900e6, loadedRTT: 0.0003, idleRTT: 0.0002, retransmits: 0, programShare: 0.1, rwndShare: 0.05, sndbufShare: 0.05, pathShare: 0.8, rcvbufBytes: 6 << 20, interruptsIdleHere: 0.5, interruptsIdlePeer: 0.5, droppedHere: 0, droppedPeer: 0, mssBytes: 1448, cpuShareHere: 0.2, cpuSharePeer: 0.2, interruptsHere: 0.1, interruptsPeer: 0.1, busyHere: 0.3, busyPeer: 0.3}

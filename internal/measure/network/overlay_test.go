@@ -36,7 +36,7 @@ func TestCostOf(t *testing.T) {
 	}
 }
 
-// TestNoDifference: a headline names a difference only if its interval excludes that there is none.
+// TestNoDifference: a headline names a difference only if its interval does not contain 0.
 func TestNoDifference(t *testing.T) {
 	for _, x := range []struct {
 		cell, name string

@@ -103,7 +103,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 			}
 			one, err := p.step(ctx, d, pgbench, c)
 			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
-				r.Cut = &evidence.Interruption{Done: done, Planned: all, Of: "steps"}
+				r.Cut = (&evidence.Interruption{Done: done, Planned: all, Of: "steps"}).EndedBy(ctx, err)
 				return r.whole(samples, fmt.Errorf("with %s: %w", text.Count(c, "client"), cmp.Or(ctx.Err(), err)))
 			}
 			done++
