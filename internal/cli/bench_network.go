@@ -60,7 +60,7 @@ of this machine's device switched: TSO, GSO, GRO and checksums.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&o.serve, "serve", false, "be the other side: wait for one client on an address of this machine, such as 192.0.2.7")
+	f.BoolVar(&o.serve, "serve", false, "be the other side: --serve ADDRESS, without =, waits for one client on an address of this machine, such as 192.0.2.7")
 	f.BoolVar(&o.untilInputEnds, "until-input-ends", false, "with --serve: end with standard input")
 	_ = f.MarkHidden("until-input-ends")
 	f.StringVar(&o.key, "key", "", "key that the other side prints (default $FETTLE_NETWORK_KEY)")
@@ -132,6 +132,8 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 		return ui.Hinted(ui.Usage, err, "each start of --serve makes a new key, for one client")
 	case errors.Is(err, network.ErrNoKey), errors.Is(err, network.ErrPort):
 		return ui.Exit(ui.Usage, err)
+	case errors.Is(err, network.ErrNoOverlay):
+		return ui.Hinted(ui.Failed, err, "the peer may have been started without --overlay; it still waits; end it, and start it with fettle bench network --serve ADDRESS --overlay "+o.overlay)
 	case errors.Is(err, network.ErrNoPeer):
 		return ui.Hinted(ui.Failed, err, "there, fettle bench network --serve must be waiting, which serves one client, once; firewalls must let its port through, TCP and UDP")
 	case err != nil:
@@ -145,7 +147,7 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	}
 	defer func() { _ = release() }() // a second call does nothing
 	p.Changes, p.Device = changes, client.Local.Interface
-	a.screen.Say("%s to %s: about %s", p.Words(), client.Peer, ui.Roughly(p.Takes(client.RTT).Seconds()))
+	a.screen.Say("%s: about %s", p.Words(client.Peer.String()), ui.Roughly(p.Takes(client.RTT).Seconds()))
 	if words := p.ChangeWords(); words != "" {
 		a.screen.Say("%s", words)
 	}
@@ -172,13 +174,13 @@ func (a *app) planNetwork(ctx context.Context, o benchNetworkOptions, p network.
 		if err != nil {
 			return err
 		}
-		if p.Device = (network.Target{Host: peer}).Device(ctx); p.Device == "" {
-			p.Device, p.Changes = "the device that reaches the peer", experiment.AnyOffloads()
-		} else if p.Changes, err = experiment.OffloadChanges(h, p.Device); err != nil {
+		device := network.Target{Host: peer}.Device(ctx)
+		if p.Changes, err = experiment.OffloadChanges(h, device); err != nil {
 			return err
 		}
+		p.Device = cmp.Or(device, "the device that reaches the peer")
 	}
-	p.Print(a.screen)
+	p.Print(a.screen, peer)
 	return nil
 }
 

@@ -89,6 +89,18 @@ func TestBenchNetwork(t *testing.T) {
 			t.Errorf("%v: %s", err, shown)
 		}
 	})
+	t.Run("an overlay only here", func(t *testing.T) {
+		p := servePeer(t)
+		cmd := bench(p.Address, "--key", p.Key, "--overlay", "127.0.0.2:1", "--cells", "request-1", "--for", "2s")
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != 1 || !strings.Contains(strings.Join(strings.Fields(string(out)), " "), "no peer inside the overlay at 127.0.0.2:1: ") || !strings.Contains(string(out), "without --overlay") {
+			t.Errorf("%v: %s", err, out)
+		}
+		// The peer still waits.
+		if out, err := bench(p.Address, "--key", p.Key, "--cells", "request-1", "--for", "2s").CombinedOutput(); err != nil || !strings.Contains(string(out), "1 cell to "+p.Address+", 10 runs each") {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
 	t.Run("interrupted", func(t *testing.T) {
 		p := servePeer(t)
 		cmd := bench(p.Address, "--cells", "udp", "--for", "1h", "--every", "10ms")
@@ -124,6 +136,7 @@ func TestBenchNetwork(t *testing.T) {
 		"an overlay's":       {[]string{"--serve", "127.0.0.1:0", "--overlay", "192.0.2.7"}, 2, "192.0.2.7 is not an address of this machine"},
 		"another machine's":  {[]string{"--serve", "192.0.2.7"}, 2, "is not an address of this machine"},
 		"serve with a cell":  {[]string{"--serve", "127.0.0.1", "--cells", "udp"}, 2, "--serve"},
+		"a host of ssh":      {[]string{"ssh:-oProxyCommand=x"}, 2, "is not a host of ssh"},
 		"a port":             {[]string{"192.0.2.7:99999", "--key", "00"}, 2, "the port is not a number"},
 		"a port to serve at": {[]string{"--serve", "127.0.0.1:99999"}, 2, "the port is not a number"},
 		"no listener":        {[]string{strings.TrimPrefix(testkitroot.Unheard(t), "http://"), "--key", "00"}, 1, "connection refused"},

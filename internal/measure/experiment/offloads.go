@@ -108,26 +108,24 @@ func offloadSwitches(h *host.Host, device string) (all []offloadSwitch, err erro
 	return all, err
 }
 
-// OffloadChanges returns the changes that SwitchOffloads would make. They cannot be applied.
+// OffloadChanges returns the changes that SwitchOffloads would make, which cannot be applied. If the
+// device is "", it is not known yet, nor which features it has.
 func OffloadChanges(h *host.Host, device string) (all []network.Change, err error) {
+	if device == "" {
+		for _, g := range offloadGroups {
+			c := network.Change{Name: g.name + " off or on"}
+			for _, f := range g.features {
+				c.Settings = append(c.Settings, "net:*/feature-"+f)
+			}
+			all = append(all, c)
+		}
+		return all, nil
+	}
 	switches, err := offloadSwitches(h, device)
 	for _, s := range switches {
 		all = append(all, s.Change)
 	}
 	return all, err
-}
-
-// AnyOffloads returns the changes of a device that is not known: which features it has, and whether
-// they are on.
-func AnyOffloads() (all []network.Change) {
-	for _, g := range offloadGroups {
-		c := network.Change{Name: g.name + " off or on"}
-		for _, f := range g.features {
-			c.Settings = append(c.Settings, "net:*/feature-"+f)
-		}
-		all = append(all, c)
-	}
-	return all
 }
 
 // switched returns the changes that switch the active features of a group off, or all on if none

@@ -160,8 +160,8 @@ func (p *Plan) Takes(rtt time.Duration) time.Duration {
 }
 
 // Words describes the plan before it begins.
-func (p *Plan) Words() string {
-	words := fmt.Sprintf("%s, %d runs each, at most %s and %s a cell", text.Count(len(p.Cells), "cell"), Rounds, unit.FormatSeconds(p.For.Seconds()), humanBytes(p.Bytes))
+func (p *Plan) Words(peer string) string {
+	words := fmt.Sprintf("%s to %s, %d runs each, at most %s and %s a cell", text.Count(len(p.Cells), "cell"), peer, Rounds, unit.FormatSeconds(p.For.Seconds()), humanBytes(p.Bytes))
 	if slices.ContainsFunc(p.Cells, func(c Cell) bool { return c.Kind == LoadUp || c.Kind == LoadDown }) {
 		words += "; loaded cells fill the path for half of their time, whatever the bytes"
 	}

@@ -243,8 +243,8 @@ func (r *Result) udp(s *ui.Screen) {
 }
 
 // Print prints the plan, for --dry-run.
-func (p *Plan) Print(s *ui.Screen) {
-	ui.PrintLine(s, "%s", p.Words())
+func (p *Plan) Print(s *ui.Screen, peer string) {
+	ui.PrintLine(s, "%s", p.Words(peer))
 	ui.PrintLine(s, "about %s; --dry-run: nothing is measured", ui.Roughly(p.Takes(0).Seconds()))
 	if words := p.ChangeWords(); words != "" {
 		ui.PrintLine(s, "%s", words)

@@ -59,6 +59,10 @@ var ErrNoKey = errors.New("the key of the peer is missing; start fettle bench ne
 // ErrNoPeer is returned if nothing answers at the address.
 var ErrNoPeer = errors.New("no peer")
 
+// ErrNoOverlay is returned if nothing answers at the address inside the overlay. The peer was not
+// contacted, so it still waits for its client.
+var ErrNoOverlay = errors.New("no peer inside the overlay")
+
 // ErrPort is returned for an invalid port.
 var ErrPort = errors.New("the port is not a number from 1 to 65535")
 
@@ -69,7 +73,7 @@ const remoteStart = time.Minute
 func (t Target) Connect(ctx context.Context, h *host.Host) (_ *Connection, err error) {
 	name, remote := ssh.ParseHost(t.Host)
 	if !remote && strings.HasPrefix(t.Host, "ssh:") {
-		return nil, fmt.Errorf("%q is not a host of ssh: want ssh:HOST or ssh:USER@HOST", t.Host)
+		return nil, ui.Exit(ui.Usage, fmt.Errorf("%q is not a host of ssh: want ssh:HOST or ssh:USER@HOST", t.Host))
 	}
 	c := &Connection{stop: func() {}}
 	at, overlay, key := t.Host, t.Overlay, t.Key
@@ -88,11 +92,31 @@ func (t Target) Connect(ctx context.Context, h *host.Host) (_ *Connection, err e
 			c.Close()
 		}
 	}()
+	if overlay != "" && !remote {
+		if err := listens(ctx, overlay); err != nil {
+			return nil, err
+		}
+	}
 	if c.Client, err = dialName(ctx, h, at, key); err != nil || overlay == "" {
 		return c, err
 	}
 	c.Overlay, err = dialName(ctx, h, overlay, key)
 	return c, err
+}
+
+// listens returns ErrNoOverlay if no connection can be made to the address. A peer ignores one that
+// sends nothing.
+func listens(ctx context.Context, overlay string) error {
+	at, err := resolve(ctx, overlay)
+	if err != nil {
+		return err
+	}
+	d := net.Dialer{Timeout: greeting}
+	conn, err := d.DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return fmt.Errorf("%w at %s: %w", ErrNoOverlay, at, err)
+	}
+	return conn.Close()
 }
 
 func dialName(ctx context.Context, h *host.Host, word, key string) (*Client, error) {
