@@ -49,7 +49,9 @@ fettle bench network --serve ADDRESS: it binds one address of that machine, serv
 client that has its key, and ends after 30 minutes.
 With --overlay the same cells are measured inside an overlay network too, which shows
 what its tunnels cost. With --change-offloads they are also measured with each offload
-of this machine's device switched: TSO, GSO, GRO and checksums.`,
+of this machine's device switched: TSO, GSO, GRO and checksums.
+Without --cells, the cells are ` + cellNames(network.Cells()) + `;
+with --overlay ` + cellNames(network.OverlayCells()) + `; with --change-offloads ` + cellNames(network.OffloadCells()) + ".",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			word := strings.Join(args, "")
@@ -66,7 +68,7 @@ of this machine's device switched: TSO, GSO, GRO and checksums.`,
 	f.StringVar(&o.key, "key", "", "key that the other side prints (default $FETTLE_NETWORK_KEY)")
 	cliutil.Secret(f, "key")
 	f.StringVar(&o.overlay, "overlay", "", "address of the peer inside an overlay network, to compare; on both sides unless PEER is ssh:HOST")
-	f.StringVar(&o.cells, "cells", "", "measurements, such as send-1,receive-8,request-64k,udp,loaded-send (default ten of them)")
+	f.StringVar(&o.cells, "cells", "", "measurements, such as send-1,receive-8,request-64k,udp,loaded-send (default: see above)")
 	f.DurationVar(&o.takes, "for", network.DefaultFor, "time of each measurement, such as 30s")
 	f.StringVar(&o.bytes, "bytes", "", "most that each measurement of throughput transfers, such as 10GiB (default 1GiB)")
 	f.DurationVar(&o.every, "every", network.DefaultEvery, "interval of UDP probes, such as 20ms")
@@ -89,6 +91,15 @@ of this machine's device switched: TSO, GSO, GRO and checksums.`,
 		return err
 	})
 	return c
+}
+
+// cellNames lists the names of cells.
+func cellNames(cells []network.Cell) string {
+	names := make([]string, len(cells))
+	for i, c := range cells {
+		names[i] = c.Name()
+	}
+	return strings.Join(names, ", ")
 }
 
 // plan returns the plan of the options, which are valid.
