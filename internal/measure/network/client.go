@@ -168,7 +168,7 @@ func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r str
 // requests are the times of requests and their answers.
 type requests struct {
 	rate   float64   // a second, one after the other
-	timesS []float64 // from the intended start, at half of that rate
+	timesS []float64 // from the intended start, at half of that rate at most
 	late   float64   // share of the paced requests that this program started late
 }
 
@@ -204,7 +204,7 @@ func (c *Client) request(ctx context.Context, run time.Duration, size int) (r re
 	}
 	took := time.Since(begin)
 	r.rate = float64(n) / took.Seconds()
-	p, err := newPacer(ctx, 2*took/time.Duration(n), requestSpin)
+	p, err := newPacer(ctx, 2*took/time.Duration(n))
 	if err != nil {
 		return r, err
 	}

@@ -69,7 +69,7 @@ const (
 	idleP50            = "idle_p50_s"
 	loadP50            = "loaded_p50_s"
 	loadP99            = "loaded_p99_s"
-	lateStarts         = "late_starts_share" // of paced requests and probes, by more than half of their interval
+	lateStarts         = "late_starts_share" // of paced requests and probes, by more than half of their interval and 100 us
 )
 
 // shares are counts divided by counts, often 0 in most runs: their mean is meant.

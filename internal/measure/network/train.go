@@ -77,7 +77,7 @@ func (t *train) send(ctx context.Context, run time.Duration) error {
 	copy(p, tag[:])
 	binary.BigEndian.PutUint32(p[atTrain:], t.id)
 	p[atKind] = echoProbe
-	pacer, err := newPacer(ctx, t.every, 0)
+	pacer, err := newPacer(ctx, t.every)
 	if err != nil {
 		return err
 	}
