@@ -1,17 +1,14 @@
 package product
 
 import (
-	"fmt"
 	"path"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact"
+	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
 )
-
-// tcpListen is the state of a listening socket in /proc/net/tcp (include/net/tcp_states.h).
-const tcpListen = "0A"
 
 // ConnectionsWaiting answers with the number of connections that wait in the listen queues of a
 // process's TCP sockets until the program accepts them.
@@ -23,7 +20,7 @@ func ConnectionsWaiting(h *host.Host, pid int) fact.Answer {
 		if err != nil {
 			return fact.Answer{Unknown: host.Why(file, err), At: file}
 		}
-		if err := listenQueues(string(text), queues); err != nil {
+		if err := activity.ListenQueues(string(text), func(_ uint16, inode string, waiting int) { queues[inode] += waiting }); err != nil {
 			return fact.Answer{Unknown: file + ": " + err.Error(), At: file}
 		}
 	}
@@ -42,22 +39,4 @@ func ConnectionsWaiting(h *host.Host, pid int) fact.Answer {
 		}
 	}
 	return fact.Answer{Value: float64(waiting), At: dir + "/net/tcp"}
-}
-
-// listenQueues adds the listen queues in a table such as /proc/net/tcp to queues, by inode. The
-// kernel shows the number of waiting connections as the receive queue.
-func listenQueues(text string, queues map[string]int) error {
-	for line := range strings.Lines(text) {
-		w := strings.Fields(line)
-		if len(w) < 10 || w[3] != tcpListen {
-			continue
-		}
-		_, receive, _ := strings.Cut(w[4], ":")
-		n, err := strconv.ParseUint(receive, 16, 32)
-		if err != nil {
-			return fmt.Errorf("queues %q: want two hexadecimal numbers", w[4])
-		}
-		queues[w[9]] += int(n)
-	}
-	return nil
 }

@@ -36,26 +36,34 @@ func (s *snapshot) addListeners(h *host.Host, all []Consumer) {
 	}
 }
 
-// parseListeners parses /proc/net/tcp and tcp6: the number of connections in the accept queue of
-// each listening port. The kernel reports it as the socket's receive queue. It adds each socket
-// with waiting connections to sockets, by its inode.
+// parseListeners adds the accept queues of a table to the counters by port, and to sockets, by
+// inode, if connections wait.
 func parseListeners(text string, c counters, sockets map[string]float64) error {
+	return ListenQueues(text, func(port uint16, inode string, waiting int) {
+		c[counter{"listen.waiting", strconv.Itoa(int(port))}] += float64(waiting)
+		if waiting > 0 {
+			sockets[inode] = float64(waiting)
+		}
+	})
+}
+
+// ListenQueues parses /proc/net/tcp or tcp6. It calls each for each listening socket with the number
+// of connections in its accept queue, which the kernel reports as the socket's receive queue.
+func ListenQueues(text string, each func(port uint16, inode string, waiting int)) error {
+	const listen = "0A" // include/net/tcp_states.h
 	for line := range strings.Lines(text) {
 		w := strings.Fields(line)
-		if len(w) < 10 || w[3] != "0A" {
+		if len(w) < 10 || w[3] != listen {
 			continue
 		}
 		at := strings.LastIndexByte(w[1], ':')
 		port, err := strconv.ParseUint(w[1][at+1:], 16, 16)
 		_, rx, ok := strings.Cut(w[4], ":")
-		waiting, err2 := strconv.ParseUint(rx, 16, 32)
+		waiting, err2 := strconv.ParseUint(rx, 16, 31)
 		if at < 0 || !ok || err != nil || err2 != nil {
 			return errFormat
 		}
-		c[counter{"listen.waiting", strconv.FormatUint(port, 10)}] += float64(waiting)
-		if waiting > 0 {
-			sockets[w[9]] = float64(waiting)
-		}
+		each(uint16(port), w[9], int(waiting))
 	}
 	return nil
 }

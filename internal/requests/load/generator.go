@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/requests/load/engine"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
@@ -14,7 +15,6 @@ const (
 	lateShare = 0.01 // share of the starts
 	// lateMatters is the ratio of start delay to latency (both p99) that spoils latencies.
 	lateMatters = 0.1
-	cpuShare    = 0.9
 	// lateBegin is the maximum start delay of a client, in seconds.
 	lateBegin = 0.05
 )
@@ -106,11 +106,8 @@ func (c *course) client(one *part) (client Client, limits []string) {
 	if client.LateShare > lateShare && delay.P99S > lateMatters*latency {
 		limits = append(limits, fmt.Sprintf("%s %% of the requests were sent more than 1 ms late although a connection was free (p99 %s): this machine lacks processor time for the rate", unit.Digits(100*client.LateShare), unit.FormatSeconds(delay.P99S)))
 	}
-	switch {
-	case client.CPUShare > cpuShare:
-		limits = append(limits, fmt.Sprintf("the generator used %.0f %% of its %s", 100*client.CPUShare, internaltext.Count(one.Processors, "processor")))
-	case client.CPUWanted > cpuShare:
-		limits = append(limits, fmt.Sprintf("the generator always had work but got only %.0f %% of its %s: other programs used them", 100*client.CPUShare, internaltext.Count(one.Processors, "processor")))
+	if text := engine.ProcessorLimit(client.CPUShare, client.CPUWanted, one.Processors); text != "" {
+		limits = append(limits, text)
 	}
 	if client.LateBeginS > lateBegin {
 		limits = append(limits, fmt.Sprintf("started %s after the others", unit.FormatSeconds(client.LateBeginS)))

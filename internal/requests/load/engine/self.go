@@ -5,12 +5,15 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Use is a snapshot of the processor time that this process has used.
@@ -91,4 +94,20 @@ func OpenFiles() (uint64, error) {
 		return 0, os.NewSyscallError("getrlimit", err)
 	}
 	return limit.Cur, nil
+}
+
+// cpuShare is the share of its processors above which a generator counts as the bottleneck.
+const cpuShare = 0.9
+
+// ProcessorLimit returns how the processors limited a generator, or "". share is the share of them
+// that it used; wanted also includes the time that it waited for one, and is 0 if not measured.
+func ProcessorLimit(share, wanted float64, processors int) string {
+	of := internaltext.Count(processors, "processor")
+	switch {
+	case share > cpuShare:
+		return fmt.Sprintf("the generator used %.0f %% of its %s", 100*share, of)
+	case wanted > cpuShare:
+		return fmt.Sprintf("the generator always had work but got only %.0f %% of its %s: other programs used them", 100*share, of)
+	}
+	return ""
 }

@@ -76,7 +76,7 @@ type Result struct {
 	Runs []Run     `json:"runs"`
 }
 
-// Interval is a range of concurrencies. High is 0 if there is no upper bound.
+// Interval is a range of concurrencies. High is 0 without an upper bound.
 type Interval struct {
 	Low  int `json:"low"`
 	High int `json:"high"`

@@ -12,9 +12,6 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// cpuShare is the CPU share above which the generator counts as the bottleneck.
-const cpuShare = 0.9
-
 // judge completes the result: limits, verdict, gates and series.
 func (r *Prepared) judge(x *Result, cut bool, busy busiest, cpu time.Duration) (*Result, error) {
 	r.mu.Lock()
@@ -71,9 +68,9 @@ func (x *Result) limits() {
 		g.Limited = true
 		say("this machine ran out of ports or files %s: %s", internaltext.Count(own.N, "time"), own.Example)
 	}
-	if g.CPUShare > cpuShare {
+	if text := engine.ProcessorLimit(g.CPUShare, 0, g.Processors); text != "" {
 		g.Limited = true
-		say("the generator used %.0f %% of its %s", 100*g.CPUShare, internaltext.Count(g.Processors, "processor"))
+		say("%s", text)
 	}
 	if g.SharesMachine {
 		say("generator and broker share this machine")

@@ -15,8 +15,7 @@ import (
 
 // Limits of the verdict, as those of load http.
 const (
-	keptUp   = 0.95 // share of hosts that did all steps
-	cpuShare = 0.9
+	keptUp = 0.95 // share of hosts that did all steps
 	// lateMatters is the ratio of start delay to latency (both p99) that spoils latencies.
 	lateMatters = 0.1
 )
@@ -95,7 +94,10 @@ func (x *Result) generator(s *sum, parts []*Part) {
 		limit(fmt.Sprintf("this machine ran out of ports or files %s: %s", internaltext.Count(local.N, "time"), local.Example))
 	}
 	for _, one := range parts {
-		if text := one.limit(); text != "" {
+		if text := engine.ProcessorLimit(one.CPUShare, one.CPUWanted, one.Processors); text != "" {
+			if one.Client != "" {
+				text = one.Client + ": " + text
+			}
 			limit(text)
 		}
 		if one.Client != "" {
@@ -112,21 +114,6 @@ func (x *Result) generator(s *sum, parts []*Part) {
 	if g.SharesMachine {
 		g.Texts = append(g.Texts, "generator and server share this machine")
 	}
-}
-
-// limit returns how a generator was the limit, or "".
-func (p *Part) limit() string {
-	name := ""
-	if p.Client != "" {
-		name = p.Client + ": "
-	}
-	switch {
-	case p.CPUShare > cpuShare:
-		return fmt.Sprintf("%sthe generator used %.0f %% of its %s", name, 100*p.CPUShare, internaltext.Count(p.Processors, "processor"))
-	case p.CPUWanted > cpuShare:
-		return fmt.Sprintf("%sthe generator always had work but got only %.0f %% of its %s: other programs used them", name, 100*p.CPUShare, internaltext.Count(p.Processors, "processor"))
-	}
-	return ""
 }
 
 // verdict returns the verdict and its explanation in one line.
