@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +23,7 @@ import (
 // transaction on trial, and a watchdog undoes it if this process is killed.
 type Offloads struct {
 	Changes []network.Change
-
-	tunings  []*prove.Tuning
-	watchdog *watchdog
-	lease    *os.File
+	held
 }
 
 // offloadGroups are the offloads with the kernel's names of their features (include/linux/
@@ -42,25 +38,17 @@ var offloadGroups = []struct {
 
 // SwitchOffloads prepares to switch the offloads of a device. Nothing is changed yet.
 func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, device string) (o *Offloads, err error) {
-	if how := tune.LeftBehind(m.StateDir); how != "" {
-		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before the change was undone"),
-			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
-	}
 	planned, err := offloadSwitches(m.Host, device)
 	if err != nil {
 		return nil, err
 	}
 	o = &Offloads{}
-	if o.lease, err = tune.Lease(m.StateDir); err != nil {
-		return nil, leased(m, err)
-	}
-	m.Wait = patience
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, o.Release(ctx))
 		}
 	}()
-	if err := undoExperiments(ctx, m, 0); err != nil {
+	if err := o.open(ctx, m); err != nil {
 		return o, err
 	}
 	var all []setting.Setting
@@ -75,8 +63,7 @@ func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, devic
 	}
 	// 0 is not a deadline: the watchdog undoes the changes of all experiments, and the lease allows
 	// only this one.
-	o.watchdog, err = guard(w, &journal.Try{}, "", "/", o.lease)
-	return o, err
+	return o, o.guard(w, &journal.Try{})
 }
 
 // offloadSwitch is one switch of offloads.
@@ -170,24 +157,7 @@ func (o *Offloads) add(m *tune.Machine, s offloadSwitch) {
 
 // Release undoes what is still changed, even after ctx has ended, and ends the watchdog.
 func (o *Offloads) Release(ctx context.Context) error {
-	var errs []error
-	for _, t := range o.tunings {
-		errs = append(errs, t.Undo(context.WithoutCancel(ctx)))
-	}
-	err := errors.Join(errs...)
-	if err == nil && o.watchdog != nil {
-		o.watchdog.dismiss()
-	}
-	if o.lease != nil {
-		if err == nil {
-			_ = tune.End(o.lease)
-		}
-		_ = o.lease.Close()
-	}
-	if err != nil {
-		return ui.Hinted(ui.Incomplete, fmt.Errorf("cannot restore the offloads: %w", err), "try again with fettle undo")
-	}
-	return nil
+	return o.release(ctx, "cannot restore the offloads")
 }
 
 // CarriesSSH reports whether the ssh session of this process comes through a network device.

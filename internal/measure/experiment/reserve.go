@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -15,16 +13,11 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/internal/ui"
 )
 
 // Reserved holds huge pages in the machine's pools while a benchmark runs. It has a transaction
 // per pool, and a watchdog that undoes them if this process is killed.
-type Reserved struct {
-	pools    []*prove.Tuning
-	watchdog *watchdog
-	lease    *os.File
-}
+type Reserved struct{ held }
 
 // Reserve enlarges the pools as the plan needs. If the kernel cannot fill a pool, Reserve undoes its
 // change and removes its cells from the plan. mayWrite is the reason why writing is forbidden, or nil.
@@ -39,27 +32,19 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		}
 		return r, nil
 	}
-	if how := tune.LeftBehind(m.StateDir); how != "" {
-		return nil, ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before the change was undone"),
-			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
-	}
-	if r.lease, err = tune.Lease(m.StateDir); err != nil {
-		return nil, leased(m, err)
-	}
-	m.Wait = patience // a busy journal would look like a kernel error
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Release(ctx))
 		}
 	}()
-	if err := undoExperiments(ctx, m, 0); err != nil {
+	if err := r.open(ctx, m); err != nil {
 		return nil, err
 	}
 	deadline, err := deadlineAfter(m, 24*time.Hour)
 	if err != nil {
 		return nil, err
 	}
-	if r.watchdog, err = guard(w, deadline, "", "/", r.lease); err != nil {
+	if err := r.guard(w, deadline); err != nil {
 		return nil, err
 	}
 	for _, pool := range p.Reserve {
@@ -69,7 +54,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 				return m.PlanAsked(ctx, change, s)
 			}}
 		err := t.Apply(ctx)
-		r.pools = append(r.pools, t) // also after an error: Undo decides whether there is something to undo
+		r.tunings = append(r.tunings, t) // also after an error: Undo decides whether there is something to undo
 		incomplete := (*tune.IncompleteError)(nil)
 		switch {
 		case ctx.Err() != nil:
@@ -85,24 +70,5 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 
 // Release undoes the reservation, even after ctx has ended.
 func (r *Reserved) Release(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
-	var errs []error
-	for i := len(r.pools) - 1; i >= 0; i-- {
-		errs = append(errs, r.pools[i].Undo(ctx))
-	}
-	err := errors.Join(errs...)
-	if err == nil && r.watchdog != nil {
-		r.watchdog.dismiss()
-	}
-	if r.lease != nil {
-		if err == nil {
-			_ = tune.End(r.lease)
-		}
-		_ = r.lease.Close()
-	}
-	r.pools, r.watchdog, r.lease = nil, nil, nil
-	if err != nil {
-		return ui.Hinted(ui.Incomplete, fmt.Errorf("cannot release the reserved huge pages: %w", err), "try again with fettle undo")
-	}
-	return nil
+	return r.release(ctx, "cannot release the reserved huge pages")
 }
