@@ -38,14 +38,14 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 		}
 	}()
 	if err := r.open(ctx, m); err != nil {
-		return nil, err
+		return r, err
 	}
 	deadline, err := deadlineAfter(m, 24*time.Hour)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	if err := r.guard(w, deadline); err != nil {
-		return nil, err
+		return r, err
 	}
 	for _, pool := range p.Reserve {
 		change := []setting.Change{{Setting: setting.Setting{Kind: "sysfs", Name: pool.File}, Want: setting.Text(strconv.FormatInt(pool.To, 10)), Reason: setting.Reason{Text: "huge pages that fettle bench memory measures"}}}
