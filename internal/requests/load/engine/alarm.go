@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +19,8 @@ import (
 type Alarm struct {
 	file *os.File
 	raw  syscall.RawConn
+	// expirations is the buffer of wait, which one goroutine calls at a time.
+	expirations [8]byte
 }
 
 // NewAlarm creates an alarm. The caller must close it.
@@ -49,16 +50,24 @@ func (a *Alarm) Until(t time.Time) bool {
 			runtime.Gosched()
 			continue
 		}
-		spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}
-		var err error
-		if a.raw.Control(func(fd uintptr) { err = unix.TimerfdSettime(int(fd), 0, &spec, nil) }) != nil || err != nil {
-			return false
-		}
-		var expired uint64
-		if _, err := a.file.Read(unsafe.Slice((*byte)(unsafe.Pointer(&expired)), 8)); err != nil {
+		if a.set(left) != nil || a.wait() != nil {
 			return false
 		}
 	}
+}
+
+// set makes the alarm expire after a time; at once if it has passed.
+func (a *Alarm) set(left time.Duration) error {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, int64(left)))} // 0 would disarm it
+	var failed error
+	err := a.raw.Control(func(fd uintptr) { failed = unix.TimerfdSettime(int(fd), 0, &spec, nil) })
+	return errors.Join(err, failed)
+}
+
+// wait waits until the alarm expires or is closed.
+func (a *Alarm) wait() error {
+	_, err := a.file.Read(a.expirations[:])
+	return err
 }
 
 // Close wakes the waiting goroutine. It may be called repeatedly.

@@ -5,9 +5,6 @@ import (
 	"context"
 	"sync"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 // Sleeper wakes any number of goroutines, each at its time, with the precision of an Alarm and
@@ -58,7 +55,7 @@ func (s *Sleeper) Until(ctx context.Context, t time.Time) error {
 	s.mu.Lock()
 	heap.Push(&s.queue, mine)
 	if s.queue[0].wake == mine.wake {
-		s.set(t)
+		_ = s.alarm.set(time.Until(t))
 	}
 	s.mu.Unlock()
 	select {
@@ -69,17 +66,10 @@ func (s *Sleeper) Until(ctx context.Context, t time.Time) error {
 	}
 }
 
-// set arms the timer. The caller holds the lock.
-func (s *Sleeper) set(t time.Time) {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, int64(time.Until(t))))} // 0 would disarm it
-	_ = s.alarm.raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, &spec, nil) })
-}
-
 // run wakes goroutines until the sleeper is closed.
 func (s *Sleeper) run() {
 	for {
-		var expired uint64
-		if _, err := s.alarm.file.Read(unsafe.Slice((*byte)(unsafe.Pointer(&expired)), 8)); err != nil {
+		if s.alarm.wait() != nil {
 			return
 		}
 		s.mu.Lock()
@@ -87,7 +77,7 @@ func (s *Sleeper) run() {
 			close(heap.Pop(&s.queue).(sleep).wake)
 		}
 		if len(s.queue) > 0 {
-			s.set(s.queue[0].until)
+			_ = s.alarm.set(time.Until(s.queue[0].until))
 		}
 		s.mu.Unlock()
 	}
