@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // The histograms have three significant digits from Resolution on: the error of a value is
@@ -179,7 +181,7 @@ func (m *Meter) add(x *Sample) {
 			r.Failed++
 		}
 		if _, known := m.examples[f]; !known && x.Answer.Err != nil {
-			m.examples[f] = x.Answer.Err.Error()
+			m.examples[f] = internaltext.PlainMessage(x.Answer.Err.Error())
 		}
 		if !f.Waited() {
 			return

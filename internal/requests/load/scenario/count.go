@@ -7,6 +7,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Kinds of failure in addition to those of engine.Failure.
@@ -95,7 +96,7 @@ func (t *tally) add(from, to time.Duration, o *outcome) {
 	if o.cause != "" {
 		c := t.n.Causes[o.cause]
 		if c.N++; c.Example == "" && o.err != nil {
-			c.Example = evidence.EscapeInvalidUTF8(o.err.Error())
+			c.Example = evidence.EscapeInvalidUTF8(internaltext.PlainMessage(o.err.Error()))
 		}
 		t.n.Causes[o.cause] = c
 		t.n.Failed++

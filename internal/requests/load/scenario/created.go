@@ -1,7 +1,10 @@
 package scenario
 
 import (
+	"context"
 	"fmt"
+	"sync"
+	"time"
 )
 
 // made is an object that a step creates.
@@ -47,7 +50,7 @@ func (h *virtual) record(s *step, m *made, a *answer, o *outcome) {
 		return
 	}
 	j.created.Add(1)
-	if m.show = x.Show; c.unchanged != nil && m.reread {
+	if m.show = x.Show; c.unchanged != nil && (m.reread || !x.Read) {
 		h.made = append(h.made, *m)
 	}
 }
@@ -93,15 +96,55 @@ func (h *virtual) state(s *step, show string) (text string, ok bool) {
 }
 
 // settle records the state of the host's objects at its end: its own steps may have changed
-// them since they were created.
+// them since they were created. Objects whose turn an interruption took remain in h.made.
 func (h *virtual) settle() {
-	for _, m := range h.made {
-		if h.ctx.Err() != nil {
-			break
-		}
+	for len(h.made) > 0 {
+		m := h.made[0]
 		if text, ok := h.state(m.step, m.show); ok {
 			_ = h.plan.Journal.append(object{N: m.n, Unchanged: text, Read: true}) // the older state remains
+		} else if h.ctx.Err() != nil {
+			return
 		}
+		h.made = h.made[1:]
 	}
-	h.made = nil
 }
+
+// leaveObjects leaves the objects whose state is not read to settleLeft.
+func (h *virtual) leaveObjects() {
+	if len(h.made) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.run.left = append(h.run.left, h)
+}
+
+// settleTime bounds how long the end of a run reads the states of objects.
+const settleTime = 10 * time.Second
+
+// settleLeft records the state of objects at the end of the run: those of setup, and those of
+// hosts that an interruption ended. Undo keeps objects without a state.
+func (r *run) settleLeft(ctx context.Context) {
+	if len(r.left) == 0 {
+		return
+	}
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer end()
+	again := newRun(ctx, r.plan)
+	defer context.AfterFunc(ctx, again.interrupt)()
+	var wait sync.WaitGroup
+	turns := make(chan struct{}, settleAtATime)
+	for _, h := range r.left {
+		turns <- struct{}{}
+		wait.Go(func() {
+			h.run = again
+			h.settle()
+			h.close()
+			<-turns
+		})
+	}
+	wait.Wait()
+}
+
+// settleAtATime is the number of hosts whose objects are read at a time.
+const settleAtATime = 16

@@ -282,10 +282,10 @@ func (s *Scenario) ParseGate(text string) (Gate, error) {
 		first, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 		return Gate{}, fmt.Errorf("%q: want a threshold that begins with the name of a step or with host, such as 'host errors < 1%%'%s", text, internaltext.Suggest(first, known))
 	}
-	g, err := engine.ParseThreshold(strings.TrimPrefix(text, subject))
+	g, err := engine.ParseThreshold(strings.TrimSpace(strings.TrimPrefix(text, subject)))
 	switch {
 	case err != nil:
-		return Gate{}, err
+		return Gate{}, fmt.Errorf("%s: %w", subject, err)
 	case g.Observed():
 		return Gate{}, fmt.Errorf("%q: want p50 to p99.9, mean, max, errors or rate", text)
 	}

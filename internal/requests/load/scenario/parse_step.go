@@ -14,6 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/net/http/httpguts"
+
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // allSteps reads setup and steps.
@@ -225,11 +227,16 @@ func (p *parser) request(f *fields) (*httpAction, error) {
 			a.method = "POST"
 		}
 	}
-	if !httpguts.ValidHeaderFieldName(a.method) || a.method != strings.ToUpper(a.method) || a.method == "CONNECT" {
-		return nil, p.at(f.of["method"]).errorf("method %q: want a method such as GET or POST", a.method)
+	if !slices.Contains(methods, a.method) {
+		return nil, p.at(f.of["method"]).errorf("unknown method %q%s; want one such as GET or POST", a.method, internaltext.Suggest(a.method, methods))
 	}
 	return a, nil
 }
+
+// methods are those that a request can have: of RFC 9110 and 5789 but CONNECT, of WebDAV (RFC 4918,
+// 3253 and 5323), and those with which caches such as Varnish and Squid are emptied.
+var methods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH",
+	"PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH", "PURGE", "BAN"}
 
 // ownHeaders are the header fields that only fettle may set.
 var ownHeaders = []string{"Connection", "Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Keep-Alive", "Te", "Trailer", "Proxy-Connection"}

@@ -30,6 +30,7 @@ type run struct {
 
 	mu      sync.Mutex
 	dialers map[*target]*engine.Dialer
+	left    []*virtual // hosts that left objects whose state is to be read
 	open    map[closer]struct{}
 	closing bool
 
@@ -79,6 +80,7 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	running, end := context.WithCancel(ctx)
 	defer end()
 	r := newRun(running, p)
+	defer r.settleLeft(ctx)
 	use, began := engine.Now(), engine.Now()
 	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
@@ -176,6 +178,7 @@ func (r *run) all(own []int) error {
 func (r *run) live(n, passes int, due time.Duration) {
 	h := r.host(n)
 	defer r.meetings.leave(1)
+	defer h.leaveObjects()
 	defer h.close()
 	failures := 0
 	for pass := range passes {
@@ -203,6 +206,7 @@ func (r *run) setUp() error {
 		return nil
 	}
 	h := r.host(0)
+	defer h.leaveObjects()
 	defer h.close()
 	for _, s := range r.plan.setup {
 		if o := h.step(s, r.now()); o.cause != "" {

@@ -493,3 +493,73 @@ steps: [{name: a, http: {method: POST, url: "${web}/"}, take: {id: {jsonpath: $.
 		t.Errorf("%v: %d requests, %+v", err, posts.Load(), x.Steps[0].Causes)
 	}
 }
+
+// TestStateOfCutHosts: the state of an object is recorded even if its host is interrupted before
+// it could be read, and that of an object of setup at the end of the run.
+func TestStateOfCutHosts(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var version atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/stall":
+			cancel()
+			<-r.Context().Done()
+		case r.Method == http.MethodPost:
+			version.Add(1)
+			fmt.Fprintf(w, `{"id": "%s"}`, r.URL.Path[1:])
+		default:
+			fmt.Fprintf(w, `{"version": "%s-%d"}`, r.URL.Path[1:], version.Load())
+		}
+	}))
+	defer s.Close()
+	p := planOf(t, s.URL, `
+load: {hosts: 1}
+setup: [{name: pool, http: {method: POST, url: "${web}/pool"}, take: {pool: {jsonpath: $.id}}, creates: {name: pool, id: "${pool}", show: "${web}/pool", unchanged: {jsonpath: $.version}, remove: "${web}/pool"}}]
+steps:
+  - {name: a, http: {method: POST, url: "${web}/host"}, take: {id: {jsonpath: $.id}}, creates: {name: "${name}", id: "${id}", show: "${web}/host", unchanged: {jsonpath: $.version}, remove: "${web}/host"}}
+  - {name: b, http: {method: POST, url: "${web}/change"}}
+  - {name: c, http: {url: "${web}/stall"}}
+`)
+	dir := filepath.Join(t.TempDir(), "scenarios")
+	j, err := Create(dir, Head{Options: p.Options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Journal = j
+	if x, err := Run(ctx, p, nil); err != nil || x.Cut == nil {
+		t.Fatalf("%v: %+v", err, x)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j, objects, err := Open(dir, "run1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for i, want := range []string{"pool-3", "host-3"} { // after the steps pool, a and b
+		if o := objects.all[i]; !o.Read || o.Unchanged != want {
+			t.Errorf("object %d: state %q (read: %t), want %q", i, o.Unchanged, o.Read, want)
+		}
+	}
+}
+
+// TestWaitToItsLimit: the last request of a wait is sent at its limit, not a period earlier.
+func TestWaitToItsLimit(t *testing.T) {
+	began := time.Now()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"done": %t}`, time.Since(began) > 500*time.Millisecond)
+	}))
+	defer s.Close()
+	for within, good := range map[string]int64{"600ms": 1, "100ms": 0} {
+		began = time.Now()
+		p := planOf(t, s.URL, `
+load: {hosts: 1}
+steps: [{name: w, wait: {url: "${web}/", until: {jsonpath: $.done, is: "true"}, every: 400ms, within: `+within+`}}]
+`)
+		x, err := Run(t.Context(), p, nil)
+		if err != nil || x.Steps[0].Runs-x.Steps[0].Errors != good {
+			t.Errorf("within %s: %v: %+v", within, err, x.Steps[0].Causes)
+		}
+	}
+}

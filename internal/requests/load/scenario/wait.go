@@ -13,17 +13,11 @@ func (h *virtual) await(s *step, o *outcome) {
 	defer b.release()
 	w := s.wait
 	end := h.now() + w.within
-	for due := h.now(); ; due += w.every {
-		if due > end {
-			o.fail(notMet, fmt.Errorf("%s: not reached within %v", w.until.text, w.within))
-			o.waited = true
-			return
-		}
+	for due := h.now(); ; due = min(due+w.every, end) {
 		if h.sleep(due) != nil {
 			o.fail(string(engine.Interrupted), nil)
 			return
 		}
-		due = max(due, h.now()-time.Millisecond) // no burst after a slow answer
 		a := h.request(&w.httpAction, b, due, true, o)
 		if o.cause != "" {
 			return
@@ -51,5 +45,11 @@ func (h *virtual) await(s *step, o *outcome) {
 			h.judge(s, a, o)
 			return
 		}
+		if due >= end {
+			o.fail(notMet, fmt.Errorf("%s: not reached within %v", w.until.text, w.within))
+			o.waited = true
+			return
+		}
+		due = max(due, h.now()-time.Millisecond) // no burst after a slow answer
 	}
 }
