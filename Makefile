@@ -70,7 +70,7 @@ race: ## the short tests of RACE with the race detector, which needs a C compile
 # The modules below test/ wait more than they work, and the fuzz targets only work: they run
 # side by side, and what the latter say comes last.
 .PHONY: test-real
-test-real: root chromium ## with the real products, browser, guest and cluster; fuzzing for FUZZTIME a target
+test-real: root chromium duckdb ## with the real products, browser, guest and cluster; fuzzing for FUZZTIME a target
 	$(GO) test $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./...
 	$(KUBE) test $(TESTFLAGS) $(SIDE_BY_SIDE) -timeout $(TIMEOUT) ./kube/...
 	@said=$$(mktemp); trap 'rm -f "$$said"' EXIT; \
@@ -79,8 +79,9 @@ test-real: root chromium ## with the real products, browser, guest and cluster; 
 
 # How long it takes, and what of it: test/README.md, "The slow matrix".
 .PHONY: test-nightly
-test-nightly: root chromium ## test-real and the slow matrix; the race detector over all
+test-nightly: root chromium duckdb ## test-real and the slow matrix; the race detector over all
 	@$(MAKE) --no-print-directory race RACE=./...
+	@! command -v java >/dev/null || test/pypi pyspark >/dev/null
 	FETTLE_TEST_NIGHTLY=1 $(GO) test -timeout 6h ./...
 	FETTLE_TEST_NIGHTLY=1 $(KUBE) test -timeout 6h ./kube/...
 	@FETTLE_TEST_NIGHTLY=1 test/nested
@@ -211,6 +212,11 @@ chromium:
 	@command -v chromium >/dev/null || { \
 		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the tests that look at a page skip; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null
+
+# Exported logs are read by DuckDB, at night by Spark too.
+.PHONY: duckdb
+duckdb:
+	@python3 -c 'import ensurepip' 2>/dev/null || { echo "no venv for Python: the tests with DuckDB skip; run: sudo apt-get install python3-venv"; exit 0; }; test/pypi duckdb >/dev/null
 
 .PHONY: changelog-new
 changelog-new: ## ask for a fragment of the change log (.changes/unreleased)

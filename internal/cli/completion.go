@@ -73,6 +73,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"check --for":                  cliutil.Fixed(kuberelease.Known().Targets()...),
 		"logs --format":                formats,
 		"logs compare --format":        formats,
+		"logs export --format":         formats,
 		"logs puppet-reports --format": formats,
 		"prove --log-format":           formats,
 	}

@@ -23,7 +23,7 @@ var missingFiles = map[string]string{
 	"load http": "--rate 1/s --urls X|--rate 1/s --body @X http://localhost:1|--rate 1/s --cacert X https://localhost:1|--replay X http://localhost:1",
 	"load mqtt": "--hosts 2 --cacert X mqtts://localhost:1|--hosts 2 --host-certs X mqtts://localhost:1", "load worker": noFile,
 	"load scenario": "X.yaml|X|example --cacert X|example --host-certs X", "load scenario list": noFile, "load scenario show": noFile, "load scenario undo": noFile,
-	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
+	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs export": "X --parquet new|LOG --parquet X/new", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
 	"numa advise": noFile, "numa balance": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
 	"prove": "--plan X -- true", "recommend": noFile, "rules lint": "X.yaml", "rules release": "(TestRulesUpdate", "rules stage": "X", "rules staged": "(TestRulesUpdate", "rules withdraw": noFile, "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
 	"runs compare": "X X", "runs export": "X", "runs list": noFile, "runs prune": noFile, "runs show": "X",

@@ -66,6 +66,7 @@ var guides = map[string]cliutil.Guide{
 	"runs show":            {Page: "runs.md", Calls: []string{"--output html > last.html", "before.run after.run --output html > runs.html", "before.run --output json"}},
 	"logs":                 {Page: "logs.md", Calls: []string{"/var/log/httpd/access_log", "access.log --by path --sort p99 --top 20", "access.log --since 2h --where 'status >= 400'"}},
 	"logs compare":         {Page: "logs-several.md", Calls: []string{"/var/log/httpd/access_log.1 /var/log/httpd/access_log", "before.log after.log --by path --sort mean"}},
+	"logs export":          {Page: "logs-export.md", Calls: []string{"/var/log/httpd/access_log --parquet requests.parquet", "access.log --where 'status >= 500' --parquet errors.parquet"}},
 	"logs merge":           {Page: "logs-several.md", Calls: []string{"web1.part web2.part", "web1.part web2.part --save all.part"}},
 	"logs puppet-reports":  {Page: "logs-puppet.md", Calls: []string{"/opt/puppetlabs/server/data/puppetserver/reports", "reports --top 20 --since 24h"}},
 	"load":                 {Page: "load.md", Calls: []string{"http http://localhost:8080/ --rate 100/s"}},

@@ -54,7 +54,7 @@ var headlineCalls = map[string]string{
 	"eject":        "eject virtual-guest", "import compliance": "(" + noResult + "lines for a file in keep.d",
 	"check": "check", "diff": "diff virtual-guest", "facts": "facts", "facts compare": "facts compare ../../testdata/hosts/debian-guest.txt", "fix": "--root ../../testdata/hosts/kvm-guest.txt fix --platform linux --write DIR", "history": "(" + changes, "list": "list", "recommend": "recommend", "rules list": "rules list linux",
 	"numa balance": "(" + changes, "numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",
-	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
+	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs export": "logs export LOG --parquet NEW", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
 	"irq advise": "--root ../../examples/irq/two-nodes.txt irq advise", "irq show": "--root ../../examples/irq/two-nodes.txt irq show", "power": "power", "power record": "(testdata/script/power.txtar runs a command on this machine",
 	"schedule list": "schedule list", "schedule next": "schedule next", "show": "show virtual-guest",
 	"size hugepages": "size hugepages --size 1GiB --ram 64GiB", "size httpd": "(TestSizeOutput shows it with a log of its own", "size network": "size network --mtu 1500", "size openshift": "size openshift --pods 500",
@@ -66,7 +66,7 @@ var headlineCalls = map[string]string{
 // output, or the table says why it is not called.
 func TestVerbsHaveHeadlines(t *testing.T) {
 	dir := t.TempDir()
-	files := strings.NewReplacer("LOG", "../../internal/logformat/testdata/real/httpd-combined.log", "PART", filepath.Join(dir, "a.part"), "DIR", filepath.Join(dir, "out"))
+	files := strings.NewReplacer("LOG", "../../internal/logformat/testdata/real/httpd-combined.log", "PART", filepath.Join(dir, "a.part"), "NEW", filepath.Join(dir, "new"), "DIR", filepath.Join(dir, "out"))
 	Main("test", strings.Fields(files.Replace("logs LOG --save PART")), &bytes.Buffer{}, &bytes.Buffer{})
 	eachVerb(t, "headlineCalls", headlineCalls, func(_, call string) {
 		if strings.HasPrefix(call, "(") {

@@ -53,7 +53,7 @@ The output names the format.`,
 	f.BoolVarP(&o.follow, "follow", "f", false, "show new requests as they are logged, through rotation, until Ctrl-C")
 	f.StringVar(&o.sinceLast, "since-last", "", "read only what is new since the last call; this file records the position")
 	cliutil.Excludes(c, "follow", "following continues from now", "since-last", "save", "until")
-	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a), logsPuppetReportsCommand(a))
+	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a), logsExportCommand(a), logsPuppetReportsCommand(a))
 	return c
 }
 
@@ -65,26 +65,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err := cmp.Or(mayReplace("--save", o.save, logs.PartBegins, partKind), cliutil.Writable("--since-last", o.sinceLast)); err != nil {
 		return err
 	}
-	h, err := a.logsHost()
-	if err != nil {
-		return err
-	}
-	o.Say = a.screen.SayOnce
-	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
-		return err
-	}
-	if len(paths) == 0 && o.Config != nil {
-		if paths, err = o.Config.Files(a.screen.SayOnce); err != nil {
-			return err
-		}
-	}
-	if len(paths) == 0 {
-		return ui.Hinted(ui.Usage, errors.New("no log given"), "for example: fettle logs /var/log/httpd/access_log\nuse - for standard input, or fettle logs --config /etc/apache2 for the logs in a server's configuration")
-	}
-	found, err := source.FindIn(h, a.root, paths)
-	if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
-		return ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.Path})+" reads this machine's file")
-	}
+	h, found, err := a.findLogs(&o, &paths)
 	if err != nil {
 		return err
 	}
@@ -142,6 +123,32 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}
 	return err
+}
+
+// findLogs finds the logs to read, and the host that has them. Without paths, it sets those in the
+// server's configuration.
+func (a *app) findLogs(o *logsOptions, paths *[]string) (*host.Host, []source.Log, error) {
+	h, err := a.logsHost()
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Say = a.screen.SayOnce
+	if o.Config, err = formats.ReadConfig(h, "--config", o.config); err != nil {
+		return nil, nil, err
+	}
+	if len(*paths) == 0 && o.Config != nil {
+		if *paths, err = o.Config.Files(a.screen.SayOnce); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(*paths) == 0 {
+		return nil, nil, ui.Hinted(ui.Usage, errors.New("no log given"), "for example: fettle logs /var/log/httpd/access_log\nuse - for standard input, or fettle logs --config /etc/apache2 for the logs in a server's configuration")
+	}
+	found, err := source.FindIn(h, a.root, *paths)
+	if here := (*source.NotInCopyError)(nil); errors.As(err, &here) && here.Exists {
+		return nil, nil, ui.Hinted(ui.Usage, err, internaltext.CommandLine([]string{"fettle", "logs", here.Path})+" reads this machine's file")
+	}
+	return h, found, err
 }
 
 var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted"))

@@ -63,6 +63,7 @@ func TestLogsFormats(t *testing.T) {
 	}{
 		{[]string{"logs", odd}, "fettle logs " + quoted + " --format 'apache:"},
 		{[]string{"logs", "compare", odd, odd}, " logs compare " + quoted + " " + quoted + " --format 'apache:"},
+		{[]string{"logs", "export", odd, "--parquet", "new"}, " logs export " + quoted + " --parquet new --format 'apache:"},
 		{[]string{"size", "httpd", "--log", odd}, " size httpd --log " + quoted + " --format 'apache:"},
 	} {
 		_, said, code := mainWith(t, t.TempDir(), c.args...)

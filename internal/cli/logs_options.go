@@ -34,22 +34,28 @@ func (o *logsOptions) common(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&o.paths, "path", nil, "pattern of paths to count as one route: /hosts/:id, /static/*; repeatable; see --by route")
 	f.StringVar(&o.learn, "paths", "", "auto: detect path segments that are IDs, using the first lines of the logs")
-	f.StringVar(&o.where, "where", "", `only requests for which this is true, such as 'status >= 500 and indirector == "catalog"'`)
-	f.StringVar(&o.since, "since", "", "only requests since this time: 2026-11-20, 2026-11-20 13:00 (local time), 2026-11-20 13:00:00Z (UTC), or 2h for two hours ago")
-	f.StringVar(&o.until, "until", "", "only requests before this time, as for --since")
+	o.selects(c)
 	f.StringVar(&o.sort, "sort", "total", "order of the groups, the largest first: "+strings.Join(logs.Sorts, ", "))
 	f.IntVar(&o.top, "top", 10, "number of groups shown; 0 for all")
 	o.lines(c)
 	cliutil.Reads(f, "path", "/hosts/:id", func(word string) error { _, err := logs.ParseRoutes([]string{word}); return err })
 	cliutil.OneOf(f, "paths", "auto")
-	cliutil.Reads(f, "since", "2h", readsMoment)
-	cliutil.Reads(f, "until", "1h", readsMoment)
 	cliutil.OneOf(f, "sort", logs.Sorts...)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	f.IntVar(&o.groups, "groups", 1_000_000, "maximum groups kept; the rest is summed as \"other\"")
 	f.IntVar(&o.workers, "workers", 0, "number of parallel readers (default one for each CPU)")
 	cliutil.Between(f, "groups", 1, 100_000_000, 1_000_000)
 	cliutil.Between(f, "workers", 0, 1024, 2)
+}
+
+// selects adds the flags for selecting requests.
+func (o *logsOptions) selects(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.where, "where", "", `only requests for which this is true, such as 'status >= 500 and indirector == "catalog"'`)
+	f.StringVar(&o.since, "since", "", "only requests since this time: 2026-11-20, 2026-11-20 13:00 (local time), 2026-11-20 13:00:00Z (UTC), or 2h for two hours ago")
+	f.StringVar(&o.until, "until", "", "only requests before this time, as for --since")
+	cliutil.Reads(f, "since", "2h", readsMoment)
+	cliutil.Reads(f, "until", "1h", readsMoment)
 }
 
 // lines adds the flags for parsing lines.

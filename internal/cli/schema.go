@@ -28,6 +28,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	"fettle.dev/fettle/internal/requests/logs"
+	"fettle.dev/fettle/internal/requests/logs/export"
 	"fettle.dev/fettle/internal/requests/puppetrun"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -60,6 +61,7 @@ var documents = map[string]any{
 	"list":                ProfileList{},
 	"logs":                logs.Report{},
 	"logs-compare":        logs.Comparison{},
+	"logs-export":         export.Summary{},
 	"logs-puppet":         puppetrun.Runs{},
 	"load-http":           load.Result{},
 	"load-mqtt":           mqtt.Result{},

@@ -177,22 +177,58 @@ func replaceAt(p string, data []byte, attr Attr) error {
 }
 
 func replaceNew(p string, data []byte, attr Attr) error {
+	f, err := NewFile(p)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.commit(attr)
+}
+
+// StagedFile is a new file of this machine that has no name yet. Commit gives it one.
+type StagedFile struct {
+	*os.File
+	path string
+	done bool
+}
+
+// NewFile begins a file that will be created at a path or replace the file there.
+func NewFile(p string) (*StagedFile, error) {
 	f, err := os.CreateTemp(filepath.Dir(p), "."+filepath.Base(p)+".fettle-*")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err = f.Write(data); err == nil {
-		err = errors.Join(giveTo(f, attr), f.Chmod(attr.Mode))
-		err = errors.Join(err, copyAttributes(p, f), f.Sync())
-	}
+	return &StagedFile{File: f, path: p}, nil
+}
+
+// Commit creates or replaces the file atomically. It is durable when Commit returns. After an
+// error the old file remains.
+func (f *StagedFile) Commit(mode fs.FileMode) error {
+	return f.commit(Attr{Mode: mode, UID: -1, GID: -1})
+}
+
+func (f *StagedFile) commit(attr Attr) error {
+	err := errors.Join(giveTo(f.File, attr), f.Chmod(attr.Mode))
+	err = errors.Join(err, copyAttributes(f.path, f.File), f.Sync())
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), p)
+		err = os.Rename(f.Name(), f.path)
 	}
 	if err != nil {
-		os.Remove(f.Name())
 		return err
 	}
-	return syncDir(filepath.Dir(p))
+	f.done = true
+	return syncDir(filepath.Dir(f.path))
+}
+
+// Discard removes the new file unless it was committed.
+func (f *StagedFile) Discard() {
+	if !f.done {
+		_ = f.Close()
+		os.Remove(f.Name())
+	}
 }
 
 // giveTo sets the owner of a file. If that is not permitted, the caller remains the owner,

@@ -41,7 +41,7 @@ var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 750, 36}},
 	{path: "internal/stats", layer: 0, budget: budget{1, 660, 25}},
 	{path: "internal/text", layer: 0, budget: budget{1, 430, 23}},
-	{path: "internal/host", layer: 0, budget: budget{1, 8490, 105}},
+	{path: "internal/host", layer: 0, budget: budget{1, 8520, 107}},
 	{path: "internal/ui", layer: 0, budget: budget{2, 2800, 85}},
 	{path: "internal/peak", layer: 0, budget: budget{1, 190, 3}},
 	{path: "internal/resident", layer: 0, budget: budget{1, 110, 2}},
@@ -60,7 +60,7 @@ var districts = []district{
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7100, 81}},
 	{path: "internal/engine", layer: 2, budget: budget{15, 35960, 437}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22980, 190}},
-	{path: "internal/requests", layer: 3, budget: budget{10, 24500, 387}},
+	{path: "internal/requests", layer: 3, budget: budget{11, 24900, 393}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20620, 241}},
 	{path: "internal/measure", layer: 3, budget: budget{11, 21000, 427}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 100, "kube/cmd/kubectl-fettle": 98}
+var linked = map[string]int{"cmd/fettle": 101, "kube/cmd/kubectl-fettle": 98}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

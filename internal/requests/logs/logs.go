@@ -26,6 +26,11 @@ type Options struct {
 	Since       time.Time // earlier requests are omitted; zero means no limit
 	Until       time.Time // requests from this time on are omitted; zero means no limit
 
+	// Each is called for each request in the order of the logs, with the index of the log and the
+	// number of the (last) line. The request is valid until it returns; an error ends the reading.
+	// Read then has one worker. nil for none.
+	Each func(log, line int, r *Request) error
+
 	slice *Dimension // additional dimension of every grouping
 }
 
@@ -92,12 +97,18 @@ var ballast = sync.OnceValue(func() []byte { return make([]byte, 64<<20) })
 // Read reads logs with their formats. If logs cannot be read to their ends, Read returns the
 // result so far and an error that names them. The result marks these logs with Cut.
 func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o Options) (*Result, error) {
+	if o.Each != nil {
+		o.Workers = 1
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	shards := make([]*shard, o.Workers)
 	for w := range shards {
 		s, err := newShard(&o, set, formats)
 		if err != nil {
 			return nil, Unfit{err}
 		}
+		s.each, s.end = o.Each, end
 		shards[w] = s
 	}
 	ballast()

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -27,6 +28,10 @@ type shard struct {
 	slow      int64 // duration above which a request is among the slowest, in microseconds
 	lines     map[blockID]int
 	examples  []example
+
+	each   func(log, line int, r *Request) error // Options.Each
+	end    context.CancelCauseFunc               // ends the reading
+	before int                                   // lines of the log before the block, if each is set
 }
 
 // reading is the state of reading one log.
@@ -117,6 +122,9 @@ func micro(t time.Time, noZone bool, otherwise int64) int64 {
 func (s *shard) block(b *source.Block) {
 	l := &s.logs[b.Log]
 	rest, line := b.Data, 0
+	if s.each != nil && b.Seq == 0 {
+		s.before = 0
+	}
 	// Servers write no zero bytes, but a log that was truncated while its server wrote
 	// contains many. A zero byte would act as Separator in a key.
 	zeros := b.Zeros
@@ -143,6 +151,12 @@ func (s *shard) block(b *source.Block) {
 				continue
 			}
 			s.take(&s.r, l.by)
+			if s.each != nil {
+				if err := s.each(b.Log, s.before+b.Skipped+line, &s.r); err != nil {
+					s.end(err)
+					return
+				}
+			}
 		case logformat.OtherLine:
 			s.res.Others++
 		default:
@@ -155,6 +169,7 @@ func (s *shard) block(b *source.Block) {
 	}
 	s.flush() // the texts are slices of the block
 	s.lines[blockID{b.Log, b.Seq}] += line + b.Skipped
+	s.before += line + b.Skipped
 	s.res.Unread.Lines += uint64(b.Skipped)
 	s.res.Unread.TooLong += uint64(b.Skipped)
 }
