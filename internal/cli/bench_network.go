@@ -42,14 +42,14 @@ func benchNetworkCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "network [PEER]", Short: "Measure throughput, latency, loss and MTU to another machine",
 		Long: `Measures the network between this machine and another one that runs fettle: throughput of
-TCP with one and several streams in both directions and what limits it, time of requests,
-jitter, loss and reordering of UDP, the latency that load adds, and the path MTU.
-The peer is ssh:HOST, where fettle is then started, or HOST, where you have started
-fettle bench network --serve ADDRESS: it binds one address of that machine, serves one
-client that has its key, and ends after 30 minutes.
-With --overlay the same cells are measured inside an overlay network too, which shows
-what its tunnels cost. With --change-offloads they are also measured with each offload
-of this machine's device switched: TSO, GSO, GRO and checksums.
+TCP with one and several streams in both directions, and its limit; time of requests;
+jitter, loss and reordering of UDP; latency under load; path MTU.
+If the peer is ssh:HOST, fettle is started there. If it is HOST, first start fettle bench
+network --serve ADDRESS there. It binds this one address, serves one client that has its
+key, and ends after 30 minutes.
+With --overlay the same cells are also measured inside an overlay network, which shows the
+cost of its tunnels. With --change-offloads they are also measured with each offload of
+this machine's device switched: TSO, GSO, GRO and checksums.
 Without --cells, the cells are ` + cellNames(network.Cells()) + `;
 with --overlay ` + cellNames(network.OverlayCells()) + `; with --change-offloads ` + cellNames(network.OffloadCells()) + ".",
 		Args: cobra.MaximumNArgs(1),
@@ -62,15 +62,15 @@ with --overlay ` + cellNames(network.OverlayCells()) + `; with --change-offloads
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&o.serve, "serve", false, "be the other side: --serve ADDRESS, without =, waits for one client on an address of this machine, such as 192.0.2.7")
+	f.BoolVar(&o.serve, "serve", false, "serve one client at ADDRESS of this machine, such as --serve 192.0.2.7 (without =)")
 	f.BoolVar(&o.untilInputEnds, "until-input-ends", false, "with --serve: end with standard input")
 	_ = f.MarkHidden("until-input-ends")
-	f.StringVar(&o.key, "key", "", "key that the other side prints (default $FETTLE_NETWORK_KEY)")
+	f.StringVar(&o.key, "key", "", "key that the peer prints (default $FETTLE_NETWORK_KEY)")
 	cliutil.Secret(f, "key")
 	f.StringVar(&o.overlay, "overlay", "", "address of the peer inside an overlay network, to compare; on both sides unless PEER is ssh:HOST")
 	f.StringVar(&o.cells, "cells", "", "measurements, such as send-1,receive-8,request-64k,udp,loaded-send (default: see above)")
 	f.DurationVar(&o.takes, "for", network.DefaultFor, "time of each measurement, such as 30s")
-	f.StringVar(&o.bytes, "bytes", "", "most that each measurement of throughput transfers, such as 10GiB (default 1GiB)")
+	f.StringVar(&o.bytes, "bytes", "", "maximum transfer of each throughput measurement, such as 10GiB (default 1GiB)")
 	f.DurationVar(&o.every, "every", network.DefaultEvery, "interval of UDP probes, such as 20ms")
 	f.IntVar(&o.size, "size", network.DefaultSize, "payload of a UDP probe in bytes")
 	f.BoolVar(&o.changeOffloads, "change-offloads", false, "also measure with each offload of this machine's device switched, on trial")
@@ -146,7 +146,7 @@ func (a *app) benchNetwork(ctx context.Context, o benchNetworkOptions, peer stri
 	case errors.Is(err, network.ErrNoOverlay):
 		return ui.Hinted(ui.Failed, err, "the peer may have been started without --overlay; it still waits; end it, and start it with fettle bench network --serve ADDRESS --overlay "+o.overlay)
 	case errors.Is(err, network.ErrNoPeer):
-		return ui.Hinted(ui.Failed, err, "there, fettle bench network --serve must be waiting, which serves one client, once; firewalls must let its port through, TCP and UDP")
+		return ui.Hinted(ui.Failed, err, "start fettle bench network --serve there; it serves one client, once. Firewalls must allow its port, TCP and UDP")
 	case err != nil:
 		return err
 	}
@@ -228,7 +228,7 @@ func (a *app) offloads(ctx context.Context, m *tune.Machine, o benchNetworkOptio
 		return nil, nil, ui.Exit(ui.Usage, fmt.Errorf("--change-offloads: a run of %s is too long for a trial of %s; use a shorter --for", unit.FormatSeconds(p.Run(c.RTT).Seconds()), unit.FormatSeconds(network.TrialTime.Seconds())))
 	}
 	if unguarded := daemon.TrialUnguarded(m.Host); unguarded != "" && experiment.CarriesSSH(device) {
-		return nil, nil, ui.Hinted(ui.Refused, fmt.Errorf("your ssh session comes through %s, whose offloads would be changed without full protection", device), unguarded)
+		return nil, nil, ui.Hinted(ui.Refused, fmt.Errorf("your ssh session uses %s, so its offloads are changed only if a reboot would end the trial", device), unguarded)
 	}
 	if err := a.mustBeRoot(); err != nil {
 		return nil, nil, err

@@ -15,10 +15,10 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Local is the local share from which a process is left alone by default, in percent: numad's -m.
+// Local is the default of Options.Local: numad's -m.
 const Local = 90
 
-// Options select processes and say when one is moved.
+// Options select processes, and set the conditions for a move.
 type Options struct {
 	// Processes are the words that select the processes to move (placement.Identity.Matches, or a
 	// process number); nil means all.
@@ -34,10 +34,10 @@ type Options struct {
 	OnlyFree bool
 	// Self is a process that is not considered: the caller.
 	Self int
-	// Daemon says that passes follow each other: the words of Processes may name no process yet.
+	// Daemon marks repeated passes: a word of Processes without a process is not an error.
 	Daemon bool
-	// Since, if not nil, is the beginning of the interval in which CPU time counts: Report.Usage of
-	// an earlier pass. Otherwise the interval begins now, and takes 2 s.
+	// Since is the start of the interval for which CPU time is measured: Report.Usage of an earlier
+	// pass. If nil, the interval starts now and takes 2 s.
 	Since *placement.Usage
 	// Leave, if not nil, returns why a process is left alone, or "".
 	Leave func(host.TaskID) string
@@ -59,8 +59,8 @@ type Decision struct {
 	CPUs  string `json:"cpus,omitempty"`
 	// MoveBytes is the memory on other nodes.
 	MoveBytes int64 `json:"move_bytes"`
-	// LocalPercent is the local share before the move, LocalAfterPercent the one after it; null if
-	// it was not read.
+	// LocalPercent is the share of local memory before the move, LocalAfterPercent after it; null
+	// if not read.
 	LocalPercent      *float64 `json:"local_percent"`
 	LocalAfterPercent *float64 `json:"local_after_percent"`
 	// Result is moved, "moved in part", undone, or failed. Transaction is the number of its
@@ -81,8 +81,9 @@ type decider struct {
 	threads func(host.TaskID) string
 }
 
-// decide decides about the processes that the options select, in numad's order: those that may run
-// on all nodes first, by memory times CPU time. Each one counts with the moves before it.
+// decide decides about the processes that the options select, in numad's order: processes that may
+// run on all nodes first, by memory times CPU time. Each decision assumes that the moves before it
+// are made.
 func (o *decider) decide(w *placement.Workload) []Decision {
 	if o.OnlyFree {
 		for i := range w.Rooms {

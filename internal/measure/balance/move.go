@@ -25,7 +25,7 @@ const (
 	Moved       = "moved"
 	MovedInPart = "moved in part"
 	Undone      = "undone"
-	// UndoneInPart is a move that made it worse and that could not be undone completely.
+	// UndoneInPart is a move that left the process worse off, and could not be undone completely.
 	UndoneInPart = "undone in part"
 	Failed       = "failed"
 )
@@ -38,12 +38,12 @@ var balancing = setting.Setting{Kind: "sysctl", Name: "kernel.numa_balancing"}
 // killed pass left.
 const whyOff = "off while fettle numa balance moves pages"
 
-// Writes returns the settings that a pass writes and other tuners may write too. numad does even where
-// the value is as it should be.
+// Writes returns the settings that a pass writes and that other tuners may write too. numad writes
+// them even if the value is already correct.
 func Writes() []setting.Setting { return []setting.Setting{balancing} }
 
-// planOff plans to switch off the kernel's NUMA balancing. The plan is empty where that is off, or
-// unknown to the kernel.
+// planOff plans to switch off the kernel's NUMA balancing. The plan is empty if it is off already,
+// or if the kernel lacks it.
 func planOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.Plan, error) {
 	now, err := e.Kinds.Read(ctx, balancing)
 	if err != nil || now.Absent || setting.Zero(now) {
@@ -55,9 +55,10 @@ func planOff(ctx context.Context, e *tune.Engine, state *journal.State) (*tune.P
 // toNodes is part of the reason of each move. A later pass recognizes moves by it.
 const toNodes = " to nodes "
 
-// Run carries out a plan: each process in a transaction of its own, while the kernel's NUMA balancing
-// is off. Then it looks again, and undoes the moves that made it worse. The report has the results.
-// tune.ErrPass is returned, and nothing changed, while another pass runs, or if one has moved processes since the plan.
+// Run carries out a plan, with one transaction per process, while the kernel's NUMA balancing is
+// off. It then measures again, and undoes the moves after which a process is worse off. It writes
+// the results into the report. If another pass is running, or has moved processes since the plan
+// was made, Run changes nothing and returns tune.ErrPass.
 func Run(ctx context.Context, e *tune.Engine, r *Report) (err error) {
 	lock, err := tune.Pass(e.StateDir)
 	if err != nil {
@@ -118,8 +119,8 @@ func (r *Report) current(e *tune.Engine) error {
 	return nil
 }
 
-// RestoreKernel undoes the switching off of the kernel's NUMA balancing by a pass that was killed.
-// While a pass runs, it does nothing.
+// RestoreKernel switches the kernel's NUMA balancing back on if a pass was killed while it was off.
+// It does nothing while a pass runs.
 func RestoreKernel(ctx context.Context, e *tune.Engine) error {
 	state, err := e.State()
 	if err != nil || len(leftOff(state)) == 0 {
@@ -162,8 +163,8 @@ func restoreKernel(ctx context.Context, e *tune.Engine) error {
 	return nil
 }
 
-// switchOff switches off the kernel's NUMA balancing in a transaction of its own, and returns the
-// function that undoes it. It first undoes that of a pass that was killed.
+// switchOff switches off the kernel's NUMA balancing in its own transaction, and returns the
+// function that undoes this. It first undoes the transaction of a pass that was killed.
 func switchOff(ctx context.Context, e *tune.Engine) (restore func() error, err error) {
 	if err := restoreKernel(ctx, e); err != nil {
 		return nil, err
@@ -303,8 +304,9 @@ func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error
 	return share, nil
 }
 
-// lookAgain reads where the moved processes are now, and undoes the moves that made it worse.
-// before is the share of its runnable time in which each process waited for a CPU, in percent.
+// lookAgain reads where the moved processes are now, and undoes the moves after which a process is
+// worse off. before is the share of its runnable time in which each process waited for a CPU, in
+// percent.
 func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]float64) error {
 	after, err := leastWaits(ctx, e.Host, r, before)
 	if err != nil {
@@ -334,7 +336,7 @@ func lookAgain(ctx context.Context, e *tune.Engine, r *Report, before map[int]fl
 	return errors.Join(failed...)
 }
 
-// undo undoes a move that made it worse.
+// undo undoes a move after which the process is worse off, for the reason why.
 func (d *Decision) undo(ctx context.Context, e *tune.Engine, why string) error {
 	u, err := e.Undo(context.WithoutCancel(ctx), d.Transaction)
 	if errors.Is(err, tune.ErrTakenBack) { // by fettle undo meanwhile

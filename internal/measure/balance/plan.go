@@ -34,8 +34,8 @@ type Report struct {
 	last int // number of the last transaction before the plan
 }
 
-// Plan looks at the machine, and decides about its processes. state is the journal's: a process that
-// an earlier pass has placed may be moved again.
+// Plan reads the machine, and decides for each process whether to move it. state is the state of
+// the journal, which shows the processes that earlier passes have placed; these may be moved again.
 func Plan(ctx context.Context, h *host.Host, state *journal.State, o Options) (*Report, error) {
 	r := &Report{Schema: "fettle/numa-balance/v1", Processes: []Decision{}, Notes: []string{}, self: o.Self, last: lastOf(state)}
 	read := workload(o.Self)
@@ -86,8 +86,9 @@ func workload(self int) placement.WorkloadOptions {
 	return o
 }
 
-// Look reads the counters of a machine, for Options.Since. may reports whether a process may be moved,
-// by its CPU time since an earlier look. since is nil for the first look; may is false then.
+// Look reads a machine's counters, for Options.Since. may reports whether any process has used
+// enough CPU time since an earlier Look to be moved. since is nil for the first Look, which returns
+// false.
 func Look(h *host.Host, self int, since *placement.Usage) (now *placement.Usage, may bool, err error) {
 	o := workload(self)
 	if now, err = placement.ReadUsage(h, o); err != nil || since == nil {
@@ -96,8 +97,9 @@ func Look(h *host.Host, self int, since *placement.Usage) (now *placement.Usage,
 	return now, now.MayMove(since, o), nil
 }
 
-// placedBy returns a function that reports whether a task has the CPUs that an earlier pass has set.
-// What a profile has set is as binding as what an administrator has: CPUs may be isolated by it.
+// placedBy returns a function that reports whether a task has the CPUs that an earlier pass has
+// set. CPUs that a profile has set are as binding as an administrator's: a profile may isolate
+// CPUs.
 func placedBy(state *journal.State) func(host.TaskID, unit.CPUSet) bool {
 	chains := state.Chains()
 	same := func(a, b setting.Value) bool {
@@ -258,7 +260,7 @@ func (r *Report) PrintResults(s *ui.Screen) {
 	}
 }
 
-// Lines returns what was done with each process, one a line, for a log.
+// Lines returns the results for a log, one line per process.
 func (r *Report) Lines() (lines []string) {
 	for _, d := range r.Processes {
 		if d.Result == "" || d.Transaction == 0 {

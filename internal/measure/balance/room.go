@@ -38,7 +38,7 @@ func brake(h *host.Host, nodes unit.CPUSet) string {
 	return ""
 }
 
-// Pressure returns that the machine is under memory pressure, or "".
+// Pressure returns a sentence if the machine is under memory pressure, or else "".
 func Pressure(h *host.Host) string {
 	if share, ok := memoryPressure(h); ok && share > mostPressure {
 		return fmt.Sprintf("memory pressure: %s %% of the last 10 s, limit %d %%", unit.Digits(share), mostPressure)

@@ -95,8 +95,8 @@ func offloadSwitches(h *host.Host, device string) (all []offloadSwitch, err erro
 	return all, err
 }
 
-// OffloadChanges returns the changes that SwitchOffloads would make, which cannot be applied. If the
-// device is "", it is not known yet, nor which features it has.
+// OffloadChanges returns the changes that SwitchOffloads would make, for display only. If device is
+// "", it is not known yet, and the changes list all possible features.
 func OffloadChanges(h *host.Host, device string) (all []network.Change, err error) {
 	if device == "" {
 		for _, g := range offloadGroups {
@@ -137,8 +137,8 @@ func switched(features []host.NetParam, device string, names []string) (changes 
 	return changes, to
 }
 
-// add adds a change. Its deadline is network.TrialTime after each time that it is made, for the
-// case that both this process and its watchdog are killed.
+// add adds a change. Each time it is made, it gets a deadline after network.TrialTime, in case both
+// this process and its watchdog are killed.
 func (o *Offloads) add(m *tune.Machine, s offloadSwitch) {
 	t := &prove.Tuning{Engine: m.Engine, Options: tune.ApplyOptions{Kind: journal.Apply, Atomic: true},
 		Planner: func(ctx context.Context, state *journal.State) (*tune.Plan, error) {
@@ -155,7 +155,8 @@ func (o *Offloads) add(m *tune.Machine, s offloadSwitch) {
 	o.Changes = append(o.Changes, s.Change)
 }
 
-// Release undoes what is still changed, even after ctx has ended, and ends the watchdog.
+// Release undoes the changes that are still in force, even after ctx has ended, and ends the
+// watchdog.
 func (o *Offloads) Release(ctx context.Context) error {
 	return o.release(ctx, "cannot restore the offloads")
 }

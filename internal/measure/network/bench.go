@@ -30,12 +30,13 @@ type Result struct {
 	EveryS float64                `json:"probe_interval_s"`
 	Path   *Path                  `json:"path,omitempty"`
 	Cells  []Summary              `json:"cells"`
-	// Overlay has the same cells inside an overlay network, whose tunnels Path carries.
+	// Overlay is the result inside the overlay network. Path describes the network outside, which
+	// carries the tunnels.
 	Overlay *Overlay `json:"overlay,omitempty"`
-	// Changed are the effects of changes of this machine.
+	// Changed lists the effect of each tested change of this machine.
 	Changed []Changed `json:"changed,omitempty"`
 	Text    string    `json:"verdict"`
-	// Doubts are reasons why the figures may be those of a busy machine.
+	// Doubts lists reasons why the figures may show a busy machine rather than the network.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
@@ -45,8 +46,8 @@ func (Result) JSONBody() {}
 // Bench measures a plan with a peer.
 type Bench struct {
 	Client *Client
-	// Overlay is a connection to the same peer through an overlay network, for a comparison, and
-	// Forecast its calculated MTU. They may be nil.
+	// Overlay is a second connection to the peer, through an overlay network, and Forecast the
+	// overlay's calculated MTU. Both may be nil.
 	Overlay  *Client
 	Forecast []Forecast
 	Plan     Plan
@@ -56,7 +57,7 @@ type Bench struct {
 	Finished func(*Result) error
 }
 
-// Run measures every cell once a round, in the reverse order every second round. If ctx ends, Run
+// Run measures every cell once per round, in reverse order in every second round. If ctx ends, Run
 // returns the completed rounds and the error.
 func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	c, p := b.Client, &b.Plan
@@ -96,8 +97,8 @@ func (b *Bench) Run(ctx context.Context) (*Result, error) {
 	return r, b.sum(r, sides)
 }
 
-// round makes one run of each cell on each side, the sides one after the other. It keeps the runs
-// if none fails; else it returns the cell that failed.
+// round runs each cell once on each side, one side after the other. It keeps the runs if all
+// succeed, and otherwise returns the failed cell.
 func (b *Bench) round(ctx context.Context, sides []*side, round int) (Cell, error) {
 	type one struct {
 		side *side
@@ -128,7 +129,7 @@ func (b *Bench) round(ctx context.Context, sides []*side, round int) (Cell, erro
 	return Cell{}, nil
 }
 
-// Once makes one run of a cell, and returns its deciding value and unit.
+// Once runs a cell once, and returns its deciding value and the value's unit.
 func (b *Bench) Once(ctx context.Context, cell Cell, round int) (float64, error) {
 	s, err := (&side{client: b.Client, plan: &b.Plan}).once(ctx, cell, round)
 	if err != nil {

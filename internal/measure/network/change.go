@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Change is a change of this machine of which a bench measures the effect: it is made before each
-// run, and undone after it.
+// Change is a change of this machine whose effect is measured. It is made before each run and
+// undone after it.
 type Change struct {
 	Name        string
 	Settings    []string
 	Apply, Undo func(context.Context) error
 }
 
-// Words describes the change: what is switched, and the features.
+// Words describes the change, with the names of the switched features.
 func (c *Change) Words() string {
 	var features []string
 	for _, s := range c.Settings {
@@ -26,7 +26,7 @@ func (c *Change) Words() string {
 	return c.Name + " (" + strings.Join(features, ", ") + ")"
 }
 
-// TrialTime is how long a change is in force at most.
+// TrialTime is the maximum time for which a change is in force.
 const TrialTime = time.Minute
 
 // Changed is the effect of a change.
@@ -36,7 +36,7 @@ type Changed struct {
 	Costs    []Cost   `json:"effects"` // with the change, compared with runs of the same round without it
 }
 
-// run makes one run of a cell, with the side's change if it has one.
+// run runs a cell once, with the side's change if it has one.
 func (s *side) run(ctx context.Context, cell Cell, round int) (v sample, err error) {
 	if s.change == nil {
 		return s.once(ctx, cell, round)
@@ -58,7 +58,7 @@ func (s *side) run(ctx context.Context, cell Cell, round int) (v sample, err err
 	return v, err
 }
 
-// changed compares the runs with a change with those without.
+// changed compares the runs with a change and without it.
 func changed(without, with *side) Changed {
 	c := Changed{Change: with.change.Name, Settings: with.change.Settings}
 	for _, cell := range with.plan.Cells {

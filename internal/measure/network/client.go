@@ -66,7 +66,7 @@ func (c *Client) Close() {
 	}
 }
 
-// ask sends a message and waits for the answer, at most the time.
+// ask sends a message and waits for the answer up to a time limit.
 func (c *Client) ask(ctx context.Context, q request, within time.Duration) (a answer, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.control.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -118,13 +118,13 @@ func (c *Client) open(ctx context.Context, kind byte, size int) (*net.TCPConn, e
 	return conn.(*net.TCPConn), nil
 }
 
-// streamRun is a run of streams as both ends saw it.
+// streamRun holds the reports of both ends about a run of streams.
 type streamRun struct {
 	sender, receiver *streamReport
 	here, there      *streamReport
 }
 
-// stream makes a run of streams. started, if not nil, is called when the streams begin.
+// stream runs streams. started, if not nil, is called when they begin.
 func (c *Client) stream(ctx context.Context, j streamJob, started func()) (r streamRun, err error) {
 	if _, err := c.ask(ctx, request{Stream: &j}, greeting); err != nil {
 		return r, err
@@ -216,8 +216,7 @@ func (c *Client) request(ctx context.Context, run time.Duration, size int) (r re
 			if !p.until(due) {
 				return r, c.lost(ctx, net.ErrClosed)
 			}
-			// What this program is late is not the network's: neither this request nor the next ones count
-			// it as a wait.
+			// A delay of this program is not the network's, so no request counts it as a wait.
 			start = time.Now()
 			p.started(due, start)
 			due = start

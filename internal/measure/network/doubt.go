@@ -14,9 +14,9 @@ const (
 	lateMost   = 0.1 // of the starts of a cell
 )
 
-// doubts returns why the figures may be those of a busy machine, not of the network: the processor
-// time of other programs and of a hypervisor's other guests in the cell that had most of it, and the
-// cell in which this program started most requests or probes late.
+// doubts returns reasons why the figures may show a busy machine rather than the network. It names
+// the cell with the most processor time of other programs and other guests of the hypervisor, and
+// the cell in which this program started the most requests or probes late.
 func (r *Result) doubts() (all []string) {
 	for _, end := range []struct{ where, others, stolen string }{{"here", othersHere, stolenHere}, {"at the peer", othersPeer, stolenPeer}} {
 		for _, q := range []struct {

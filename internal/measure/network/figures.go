@@ -12,7 +12,7 @@ type Summary struct {
 	Cell    string   `json:"cell"`
 	Runs    int      `json:"runs"`
 	Figures []Figure `json:"figures"`
-	// Limit is what bounds the throughput; only of send and receive.
+	// Limit describes what limits the throughput; only for send and receive cells.
 	Limit *Limit `json:"limit,omitempty"`
 }
 
@@ -72,10 +72,10 @@ const (
 	lateStarts         = "late_starts_share" // of paced requests and probes, by more than half of their interval and 100 us
 )
 
-// shares are counts divided by counts, often 0 in most runs: their mean is meant.
+// shares are ratios of counts. They are often 0 in most runs, so a summary uses the mean.
 var shares = []string{retransmits, lossUp, lossDown, orderUp, orderDown, lateStarts}
 
-// Decision is the quantity of a cell that a comparison uses.
+// Decision is the quantity by which a cell is compared.
 type Decision struct {
 	name  string
 	scale float64 // from the quantity's unit to Unit
@@ -83,7 +83,7 @@ type Decision struct {
 	More  bool // higher is better
 }
 
-// Deciding returns the quantity that decides a cell.
+// Deciding returns the quantity by which a cell is compared.
 func Deciding(c Cell) Decision {
 	switch c.Kind {
 	case Request, Probes:
@@ -127,7 +127,7 @@ func (s *Summary) Figure(name string) (f Figure, ok bool) {
 	return s.Figures[i], true
 }
 
-// mayBe reports whether the quantity cannot be told from v.
+// mayBe reports whether the quantity may be v: its interval contains v, or it has no interval.
 func (f *Figure) mayBe(v float64) bool {
 	return f.Interval == nil || f.Interval[0] <= v && v <= f.Interval[1]
 }

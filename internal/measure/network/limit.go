@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// What bounds a throughput.
+// Causes that limit the throughput.
 const (
 	LimitCPU        = "cpu"            // a thread of one of the programs
 	LimitInterrupts = "interrupts"     // a processor that serves all interrupts
@@ -25,18 +25,18 @@ const (
 	LimitUnknown    = "not determined"
 )
 
-// Limit is what bounds the throughput of a cell.
+// Limit describes what limits the throughput of a cell.
 type Limit struct {
 	Word string `json:"limit"`
 	Text string `json:"reason"`
-	// Where is the end that has the limit: here, peer, or "" for the path.
+	// Where is the location of the limit: here, peer, or "" for the path.
 	Where string `json:"where,omitempty"`
-	// Do is what would lift it; may be empty.
+	// Do is advice on how to raise the limit, or "".
 	Do string `json:"remedy,omitempty"`
 }
 
-// Thresholds of the verdicts: choices of the authors. Windows, buffers and the sender's program need
-// none, because the kernel counts which of them kept the sender waiting most.
+// Thresholds of the verdicts: choices of the authors. Windows, buffers and the sender's program
+// need none, because the kernel counts for which of them the sender waited most.
 const (
 	threadFull     = 0.9  // of a processor
 	interruptsMost = 0.5  // of a processor that
@@ -71,8 +71,8 @@ func (r *Result) limits(h *host.Host, cells []Cell) {
 	}
 }
 
-// limit finds what bounds the throughput of a cell. scales is the factor of more streams, or NaN,
-// and speed that of this machine's device in bit/s, or 0.
+// limit finds the limit of a cell's throughput. scales is the factor gained with more streams, or
+// NaN. speed is the speed of this machine's device in bit/s, or 0.
 func (r *Result) limit(s *Summary, c Cell, scales, speed float64) *Limit {
 	f := finder{Summary: s, cell: c, scales: scales, speed: speed, device: r.Local.Interface, ends: [2]limitEnd{
 		{r.Local, "here", cpuShareHere, interruptsHere, interruptsIdleHere, busyHere, droppedHere},
@@ -90,7 +90,8 @@ func (r *Result) limit(s *Summary, c Cell, scales, speed float64) *Limit {
 	return &Limit{Word: LimitUnknown, Text: "no limit of CPU, window, buffer, link, shaper or loss was seen"}
 }
 
-// finder looks for the limit of a cell. Its methods return nil if theirs is not the one.
+// finder looks for the limit of a cell. Each method tests one cause, and returns nil if it is not
+// the limit.
 type finder struct {
 	*Summary
 	cell             Cell
@@ -121,7 +122,7 @@ func (f *finder) threads() *Limit {
 	return nil
 }
 
-// waits: what the sender waited for most, by the kernel's count, if it is not the path.
+// waits: the sender waited mostly for something other than the path, by the kernel's count.
 func (f *finder) waits() *Limit {
 	most := pathShare
 	for _, name := range []string{programShare, rwndShare, sndbufShare} {
@@ -242,7 +243,7 @@ func linkSpeed(h *host.Host, name string) float64 {
 	return mbit * 1e6
 }
 
-// virtual reports whether the speed of an interface is made up, as that of veth and tun is.
+// virtual reports whether the reported speed of an interface is fictitious, as for veth and tun.
 func virtual(h *host.Host, name string) bool {
 	_, err := h.Files.Stat("/sys/class/net/" + name + "/device")
 	return err != nil

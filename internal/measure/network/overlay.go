@@ -19,7 +19,7 @@ type Overlay struct {
 	Forecast []Forecast `json:"forecast,omitempty"`
 }
 
-// Cost is what the overlay costs a cell, from the differences of runs of the same round.
+// Cost is the effect of the overlay on a cell, from the differences between runs of the same round.
 type Cost struct {
 	Cell    string   `json:"cell"`
 	Figures []Figure `json:"figures"`
@@ -39,7 +39,7 @@ const (
 	cpuFactor     = "cpu_factor"     // CPU time of both ends for a gigabit
 )
 
-// overlayOf compares the runs inside with those outside.
+// overlayOf compares the runs inside and outside.
 func overlayOf(outside, inside *side) (*Overlay, []evidence.Series, error) {
 	c := inside.client
 	o := &Overlay{Peer: c.Peer.String(), Local: c.Local, Remote: c.Remote, Path: &inside.path}

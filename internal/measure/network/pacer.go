@@ -8,9 +8,9 @@ import (
 )
 
 // pacer waits for the times at which requests and probes should start, and counts the late ones.
-// The runtime's timers are rounded to milliseconds while a process is idle, which is many times
-// the round trip of a local network. An alarm is late by about 20 µs; to spin instead makes that
-// less, but on a busy machine the scheduler then stops this program for milliseconds.
+// The runtime's timers are rounded to milliseconds while a process is idle, which is many times the
+// round trip of a local network. An alarm is late by about 20 µs. Spinning would reduce that, but
+// on a busy machine the scheduler then stops this program for milliseconds.
 type pacer struct {
 	alarm  *engine.Alarm
 	every  time.Duration
@@ -18,7 +18,7 @@ type pacer struct {
 	cancel func() bool
 }
 
-// leastLate is the least time by which a start is late: that of an alarm on a busy machine.
+// leastLate is the minimum delay that counts as late: the delay of an alarm on a busy machine.
 const leastLate = 100 * time.Microsecond
 
 // newPacer returns a pacer for starts at an interval, which ctx ends. The caller must close it.

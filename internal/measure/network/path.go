@@ -19,7 +19,7 @@ const (
 
 // Way is the path MTU of one direction.
 type Way struct {
-	// MTU is the largest packet that arrives, in bytes of IP; 0 without an answer.
+	// MTU is the size of the largest IP packet that arrives, in bytes; 0 without an answer.
 	MTU int    `json:"mtu_bytes"`
 	How string `json:"found_by"`
 	// Interface is the MTU of the sender's interface.
@@ -68,7 +68,7 @@ func (c *Client) headers() (headers, smallest int) {
 	return 28, 576
 }
 
-// way searches the path MTU up to that of the interface.
+// way searches the path MTU, up to the MTU of the interface.
 func (c *Client) way(ctx context.Context, most int, probe func(size int) (fate, int, error)) (w Way, err error) {
 	_, least := c.headers()
 	if most <= 0 {
@@ -112,8 +112,8 @@ func (c *Client) way(ctx context.Context, most int, probe func(size int) (fate, 
 	return w, nil
 }
 
-// tries is how often a size is probed before it counts as lost, and a run made in which too little
-// arrived: a busy machine may not have run one of the programs.
+// tries is the number of attempts before a probe size counts as lost, or a run in which too little
+// arrived as failed: on a busy machine, one of the programs may not have run in time.
 const tries = 3
 
 // probeSize sends probes of which one direction has the size, in bytes of IP.

@@ -15,7 +15,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// PeerLife is how long a peer serves, and waits for its client.
+// PeerLife is the maximum time for which a peer runs, waiting for its client included.
 const PeerLife = 30 * time.Minute
 
 // ErrLife is returned by a peer whose time is over.
@@ -31,7 +31,7 @@ type Peer struct {
 	tcp    *net.TCPListener
 	udp    *net.UDPConn
 	Served func(client string) // called when the client has connected; may be nil
-	// Overlay serves the same client at an address inside an overlay network, as long as this peer;
+	// Overlay serves the same client at an address inside an overlay network, until this peer ends;
 	// may be nil.
 	Overlay *Peer
 
@@ -153,8 +153,8 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 	served <- p.converse(ctx, control)
 }
 
-// acceptData takes a connection with the session's token. It reports whether another goroutine
-// has it now.
+// acceptData accepts a connection with the session's token. It reports whether it passed the
+// connection to another goroutine.
 func (p *Peer) acceptData(c *net.TCPConn, s *session) bool {
 	_ = c.SetDeadline(time.Now().Add(greeting))
 	var head [21]byte
@@ -240,7 +240,7 @@ func (p *Peer) trainReport(ctx context.Context, id uint32) *trainReport {
 	}
 }
 
-// dropData closes connections of which no run was made.
+// dropData closes connections that no run has used.
 func (p *Peer) dropData() {
 	for {
 		select {

@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Kind is what a cell measures.
+// Kind is the kind of measurement of a cell.
 type Kind string
 
 // The kinds of cells.
@@ -110,11 +110,11 @@ const (
 	LeastBytes   = 10 << 20
 )
 
-// Plan is what is measured.
+// Plan describes the measurements.
 type Plan struct {
 	Cells []Cell
-	// For is the time of a cell, all rounds together, and Bytes the most that it transfers in
-	// streams.
+	// For is the total time of a cell over all rounds. Bytes is the maximum number of bytes that it
+	// transfers in streams.
 	For   time.Duration
 	Bytes int64
 	// Every is the interval of isochronous probes, and Size their payload in bytes of UDP.
@@ -122,8 +122,8 @@ type Plan struct {
 	Size  int
 	// Overlay doubles the runs: each cell is also measured inside an overlay network.
 	Overlay bool
-	// Changes are changes of Device with which each cell is also measured. Words and Print do not
-	// apply them.
+	// Changes are changes of Device; each cell is also measured with each of them. Words and Print
+	// only describe them.
 	Changes []Change
 	Device  string
 }
@@ -140,8 +140,8 @@ func NewPlan() Plan {
 	return Plan{Cells: Cells(), For: DefaultFor, Bytes: DefaultBytes, Every: DefaultEvery, Size: DefaultSize}
 }
 
-// Run returns the time of one run of a cell on a path with this round trip. A short run over a
-// long path would measure the start of TCP.
+// Run returns the duration of one run of a cell, which grows with the path's round trip: a short
+// run over a long path would measure TCP's slow start.
 func (p *Plan) Run(rtt time.Duration) time.Duration { return max(p.For/Rounds, 20*rtt) }
 
 // warm returns the part of a run that does not count.
@@ -149,7 +149,7 @@ func (p *Plan) warm(rtt time.Duration) time.Duration {
 	return max(p.Run(rtt)/4, min(10*rtt, p.Run(rtt)/2))
 }
 
-// Takes returns the time of all cells. rtt is 0 if it is not known.
+// Takes returns the duration of all cells. rtt is the round trip, 0 if unknown.
 func (p *Plan) Takes(rtt time.Duration) time.Duration {
 	takes := Rounds * p.Run(rtt) * time.Duration(len(p.Cells))
 	sides := 1 + len(p.Changes)

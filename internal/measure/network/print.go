@@ -90,10 +90,10 @@ func (w Way) words() string {
 	case ByICMP:
 		return fmt.Sprintf("%d bytes, reported by a router (interface: %d)", w.MTU, w.Interface)
 	}
-	return fmt.Sprintf("%d bytes, that of the interface", w.MTU)
+	return fmt.Sprintf("%d bytes, the interface's MTU", w.MTU)
 }
 
-// Next returns how to complete an interrupted bench, or the call for a limit.
+// Next returns the next step and its call, if interrupts on this machine limit a throughput.
 func (r *Result) Next() (string, []string) {
 	if r.Cut == nil {
 		for i := range r.Cells {

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// mtu compares the path MTU inside with that outside and with the forecast.
+// mtu compares the path MTU inside with the path MTU outside and with the forecast.
 func (o *Overlay) mtu(outside *Path) string {
 	words := fmt.Sprintf("path MTU inside %s", o.Path.words())
 	if in, out := o.Path.Up.MTU, outside.Up.MTU; in > 0 && out >= in {
@@ -25,7 +25,7 @@ func (o *Overlay) mtu(outside *Path) string {
 	return words
 }
 
-// line sums up what the overlay costs, or returns "".
+// line summarizes the cost of the overlay, or returns "".
 func (o *Overlay) line(h *ui.Headline) string {
 	var words []string
 	for i := range o.Costs {

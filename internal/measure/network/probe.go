@@ -35,8 +35,8 @@ const (
 	tooBig // the reply does not fit the peer's interface
 )
 
-// dontFragment makes the kernel set DF on every datagram, ignore what it knows of the path MTU,
-// and keep the ICMP errors of a socket.
+// dontFragment makes the kernel set DF on every datagram, ignore the learned path MTU, and keep the
+// ICMP errors of a socket.
 func dontFragment(c *net.UDPConn, v6 bool) error {
 	return withFD(c, func(fd int) error {
 		if v6 {
@@ -48,12 +48,12 @@ func dontFragment(c *net.UDPConn, v6 bool) error {
 	})
 }
 
-// stampArrivals makes the kernel note when each datagram came, and how many found the socket's
-// buffer full, so that a busy program does not count as a slow or lossy network.
+// stampArrivals makes the kernel record when each datagram arrived, and how many were dropped by a
+// full buffer. So a busy program does not count as a slow or lossy network.
 func stampArrivals(c *net.UDPConn) error {
 	return withFD(c, func(fd int) error {
-		// A program that waits for a processor must not lose probes: a second of them fits. Only root may
-		// exceed net.core.rmem_max.
+		// The buffer holds the probes of one second, so that a program that waits for a processor
+		// loses none. Only root may exceed net.core.rmem_max.
 		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, arrivals) != nil {
 			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, arrivals)
 		}
@@ -61,7 +61,7 @@ func stampArrivals(c *net.UDPConn) error {
 	})
 }
 
-// arrivals is the size of the buffer for probes, in bytes. A small one takes 768 bytes of it.
+// arrivals is the size of the buffer for probes, in bytes. A small probe takes 768 bytes.
 const arrivals = 8 << 20
 
 func withFD(c syscall.Conn, do func(fd int) error) error {
@@ -76,8 +76,9 @@ func withFD(c syscall.Conn, do func(fd int) error) error {
 	return inner
 }
 
-// arrival returns when a datagram came, and how many have found the buffer full since the socket
-// was opened, from its control messages. The time is now if the kernel did not say.
+// arrival returns, from a datagram's control messages, when it arrived, and how many datagrams were
+// dropped by a full buffer since the socket was opened. Without a time from the kernel it returns
+// the current time.
 func arrival(oob []byte, now time.Time) (came time.Time, overflowed uint32) {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -170,7 +171,7 @@ func (w *way) take(seq uint32, transit float64) {
 	}
 }
 
-// overflow takes the socket's count of datagrams that found its buffer full.
+// overflow records the socket's count of datagrams dropped by a full buffer.
 func (w *way) overflow(total uint32) {
 	if w.received == 0 {
 		w.overflowedAt = total
@@ -184,7 +185,7 @@ type trainReport struct {
 	Received   int64 `json:"received"`
 	Reordered  int64 `json:"reordered"`
 	Duplicates int64 `json:"duplicated"`
-	// Overflowed have come, but found the buffer of the socket full.
+	// Overflowed is the number of probes that arrived, but were dropped by a full socket buffer.
 	Overflowed int64   `json:"overflowed,omitempty"`
 	JitterS    float64 `json:"jitter_s"`
 }
@@ -203,8 +204,8 @@ type reflector struct {
 	way   way
 }
 
-// answer makes the reply of a datagram, or returns nil if it is not a probe of the session.
-// overflowed is the socket's count of datagrams that found its buffer full.
+// answer returns the reply to a datagram, or nil if it is not a probe of the session. overflowed is
+// the socket's count of datagrams dropped by a full buffer.
 func (r *reflector) answer(p []byte, came time.Time, overflowed uint32) []byte {
 	if len(p) < probeSize || [8]byte(p) != r.tag {
 		return nil

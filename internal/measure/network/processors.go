@@ -34,17 +34,17 @@ func cpuTimes(h *host.Host) (times []cpuTime) {
 // processors is the work of this machine's processors during a run. Shares are from 0 to 1, and -1
 // if unknown.
 type processors struct {
-	// CPU is the time of this process in seconds, and Wall that of the run, which ends early if all
-	// bytes are sent.
+	// CPU is the CPU time of this process, Wall the elapsed time of the run, both in seconds. A run
+	// ends early if all bytes are sent.
 	CPU  float64 `json:"cpu_s"`
 	Wall float64 `json:"wall_s"`
-	// All is the busy share of all processors, Programs that of programs, this one included, and
-	// Stolen that of a hypervisor's other guests.
+	// All is the busy share of all processors. Programs is the part used by programs, including
+	// this one, and Stolen the part used by other guests of the hypervisor.
 	All      float64 `json:"all_cpus_share"`
 	Programs float64 `json:"programs_share"`
 	Stolen   float64 `json:"stolen_share"`
-	// Interrupts is the largest share of a processor in interrupts, and InterruptsIdle the idle
-	// share of that processor.
+	// Interrupts is the share of time in interrupts on the processor with the largest such share.
+	// InterruptsIdle is the idle share of the same processor.
 	Interrupts     float64 `json:"interrupts_of_a_cpu_share"`
 	InterruptsIdle float64 `json:"idle_of_that_cpu_share"`
 	// BacklogDropped are received packets that a processor dropped because its queue was full.
@@ -79,8 +79,8 @@ func watchCPU(h *host.Host) func() processors {
 	}
 }
 
-// others returns the share of cpus processors that programs other than the measurement's used: this
-// process and others with the CPU time, in seconds.
+// others returns the share of cpus processors that programs outside of the measurement used.
+// alsoCPU is the CPU time in seconds of the measurement's processes other than this one.
 func (p processors) others(cpus int, alsoCPU float64) float64 {
 	if p.Programs < 0 || cpus == 0 || p.Wall <= 0 {
 		return -1

@@ -19,7 +19,7 @@ import (
 // ServeSchema names the JSON form of Served.
 const ServeSchema = "fettle/bench-network-serve/v1"
 
-// Served is what a peer prints when it is ready.
+// Served is the output of a peer that is ready.
 type Served struct {
 	Schema   string      `json:"schema"` // fettle/bench-network-serve/v1
 	Headline ui.Headline `json:"headline"`
@@ -128,7 +128,7 @@ func dialName(ctx context.Context, h *host.Host, word, key string) (*Client, err
 }
 
 // Device returns the network device of this machine through which it would reach the target, or ""
-// if that is unknown before ssh has connected. It sends nothing but the question for the name.
+// if that is unknown before ssh has connected. It sends nothing except to resolve the name.
 func (t Target) Device(ctx context.Context) string {
 	name, _ := ssh.ParseHost(t.Host)
 	at, err := resolve(ctx, name[strings.Index(name, "@")+1:])
@@ -201,12 +201,12 @@ func resolve(ctx context.Context, word string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(found[0].Unmap(), uint16(n)), nil
 }
 
-// ServeAt returns the address to bind: the given one, or that at which an ssh client reached this
-// machine.
+// ServeAt returns the address to bind: the given one, or else the address at which an ssh client
+// reached this machine.
 func ServeAt(word string) (netip.AddrPort, error) {
 	at, err := serveAt(word)
 	if err == nil && at.Addr().IsUnspecified() {
-		return at, fmt.Errorf("%s stands for all addresses; name the one that the other machine reaches", at.Addr())
+		return at, fmt.Errorf("%s means all addresses; name the address that the other machine can reach", at.Addr())
 	}
 	return at, err
 }
@@ -215,7 +215,7 @@ func serveAt(word string) (netip.AddrPort, error) {
 	if word == "" {
 		words := strings.Fields(os.Getenv("SSH_CONNECTION")) // client, its port, server, its port
 		if len(words) != 4 {
-			return netip.AddrPort{}, errors.New("which address? It must be one that the other machine reaches")
+			return netip.AddrPort{}, errors.New("address missing; name an address of this machine that the other machine can reach")
 		}
 		at, err := netip.ParseAddr(words[2])
 		if err != nil {

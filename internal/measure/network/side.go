@@ -12,7 +12,7 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// sample are the values of a run by quantity.
+// sample holds the values of a run by quantity.
 type sample map[string]float64
 
 // side is one of the networks that a bench compares, with its runs.
@@ -36,8 +36,8 @@ func (s *side) keep(c Cell, v sample) {
 	s.runs[c] = append(s.runs[c], v)
 }
 
-// sum returns the summaries of the cells that have runs, and the series for comparisons, whose
-// names have the prefix.
+// sum returns the summaries of the cells with runs, and the series for comparisons, with the prefix
+// in their names.
 func (s *side) sum(prefix string) (cells []Summary, all []evidence.Series, err error) {
 	for _, cell := range s.plan.Cells {
 		runs := s.runs[cell]
@@ -80,7 +80,7 @@ func valuesOf(runs []sample, name string) (values []float64, known bool) {
 	return values, len(values) > 0
 }
 
-// once makes one run of a cell.
+// once runs a cell once.
 func (s *side) once(ctx context.Context, cell Cell, round int) (v sample, err error) {
 	p, rtt := s.plan, s.client.RTT
 	run := p.Run(rtt)
@@ -117,8 +117,8 @@ func (s *side) once(ctx context.Context, cell Cell, round int) (v sample, err er
 	}
 }
 
-// others sets the share of this machine's processors that other programs used during a run. The
-// streams report that themselves. A peer on the same machine is unknown then.
+// others sets the share of this machine's processors that other programs used during a run. Runs of
+// streams report that share themselves. If the peer is on this machine, its CPU time is unknown.
 func (s *side) others(v sample, cell Cell, p processors) {
 	c := s.client
 	if cell.Kind == Send || cell.Kind == Receive || c.Local.Boot == c.Remote.Boot {
@@ -141,7 +141,7 @@ func (s *side) requests(ctx context.Context, run time.Duration, size int) (sampl
 	return v, nil
 }
 
-// setTimes sets the median, and the percentiles above which at least one value is.
+// setTimes sets the median, and each percentile that at least one value exceeds.
 func (v sample) setTimes(times []float64, percentiles ...string) {
 	v[p50] = stats.Median(times)
 	for i, q := range []float64{0.99, 0.999}[:len(percentiles)] {
@@ -151,8 +151,8 @@ func (v sample) setTimes(times []float64, percentiles ...string) {
 	}
 }
 
-// loaded measures the round trip on the idle and on the loaded path, the loaded one first every
-// second time.
+// loaded measures the round trip on the idle and on the loaded path. Every second time it measures
+// the loaded path first.
 func (s *side) loaded(ctx context.Context, cell Cell, loadedFirst bool) (sample, error) {
 	p := s.plan
 	half := p.Run(s.client.RTT) / 2

@@ -33,22 +33,23 @@ func (j streamJob) check() error {
 	return nil
 }
 
-// streamReport is what one end saw of a run.
+// streamReport is the report of one end about a run.
 type streamReport struct {
 	processors
-	// Slots are the received bytes by time since the start, in parts of slot. Only of the receiver.
-	Slots []int64 `json:"slots_bytes,omitempty"`
-	// Rcvbuf is the largest receive buffer that a connection had at its end, in bytes. Only of the
+	// Slots holds the received bytes in each interval of length slot since the start. Only from the
 	// receiver.
+	Slots []int64 `json:"slots_bytes,omitempty"`
+	// Rcvbuf is the size in bytes of the largest receive buffer of a connection at the end of the
+	// run. Only from the receiver.
 	Rcvbuf int64 `json:"receive_buffer_bytes,omitempty"`
-	// TCP are the connections at the end of the run. Only of the sender.
+	// TCP holds the state of the connections at the end of the run. Only from the sender.
 	TCP []tcpState `json:"tcp,omitempty"`
 }
 
 // slot is the resolution of the receiver's count.
 const slot = 5 * time.Millisecond
 
-// block is the size of a read and write, that of iperf3.
+// block is the size of a read or write, the same as iperf3's.
 const block = 128 << 10
 
 // transfer sends or receives on all connections from now until the job ends, and closes them.

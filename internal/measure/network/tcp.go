@@ -26,7 +26,8 @@ type tcpState struct {
 	Path    float64 `json:"path_limited_share"` // the congestion window, or the way to the peer and back
 }
 
-// tcpInfo reads the state of a connection that has sent for the time, or not at all if that is 0.
+// tcpInfo reads the state of a connection. sent is the time for which it has sent; 0 if it has not
+// sent.
 func tcpInfo(c *net.TCPConn, sent time.Duration) (s tcpState, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -53,8 +54,8 @@ func tcpInfo(c *net.TCPConn, sent time.Duration) (s tcpState, err error) {
 	return s, nil
 }
 
-// receiveBuffer returns the size that the kernel has given the receive buffer of a connection, up to
-// the last value of net.ipv4.tcp_rmem; 0 if unknown.
+// receiveBuffer returns the size of a connection's receive buffer in bytes; 0 if unknown. The
+// kernel enlarges it up to the last value of net.ipv4.tcp_rmem.
 func receiveBuffer(c *net.TCPConn) (bytes int64) {
 	_ = withFD(c, func(fd int) error {
 		n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// train is a sequence of isochronous probes and what came back.
+// train is a sequence of isochronous probes with their replies.
 type train struct {
 	client *Client
 	id     uint32
@@ -38,8 +38,8 @@ type replies struct {
 	last    time.Time     // when the last one came
 }
 
-// tail is how long a client waits for the last probes, in addition to the round trip, and
-// lastWait the longest such time.
+// tail is the time that a client waits for the last probes in addition to the round trip. lastWait
+// is the maximum wait in total.
 const (
 	tail     = 100 * time.Millisecond
 	lastWait = 5 * time.Second
@@ -84,7 +84,7 @@ func (t *train) send(ctx context.Context, run time.Duration) error {
 	defer pacer.close()
 	at := func(n int64) time.Duration { return time.Duration(n) * t.every }
 	for begin := time.Now(); time.Since(begin) < run; {
-		// A sender that had to wait for a processor sends what is due.
+		// A sender that had to wait for a processor sends all probes that are due.
 		for due := int64(time.Since(begin)/t.every) + 1; t.sent < due; t.sent++ {
 			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent))
 			t.lastSent = time.Now()
@@ -147,8 +147,8 @@ func (t *train) state() (received int64, last time.Time, wait time.Duration) {
 	return t.replies.way.received, t.replies.last, min(lastWait, tail+3*max(t.client.RTT, t.replies.longest))
 }
 
-// finish waits for what is on the way, and asks the peer what it received. The peer answers when
-// it has replied to all that has come, so a slow program on either side loses nothing.
+// finish waits for probes in flight, and asks the peer for its counts. The peer answers when it has
+// replied to all received probes, so a slow program on either side loses none.
 func (t *train) finish(ctx context.Context) error {
 	t.await(ctx, t.sent, t.lastSent)
 	a, err := t.client.ask(ctx, request{Train: t.id}, greeting)
@@ -163,7 +163,7 @@ func (t *train) finish(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// await waits until so many replies have come, or no more come.
+// await waits until a number of replies have arrived, or until no more arrive.
 func (t *train) await(ctx context.Context, want int64, since time.Time) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -188,8 +188,8 @@ func (t *train) stop() {
 	t.down, t.rttsS = t.replies.way.report(), t.replies.rttsS
 }
 
-// lost returns the shares of the probes that were lost on each way. What came, and found the
-// buffer of this program or of the peer full, was not lost by the network.
+// lost returns the shares of the probes that were lost on each way. Probes that were dropped by a
+// full buffer of this program or of the peer were not lost by the network.
 func (t *train) lost() (up, down float64) {
 	share := func(came trainReport, of int64) float64 {
 		if of == 0 {

@@ -35,7 +35,7 @@ type hello struct {
 	End      End    `json:"end,omitzero"`
 }
 
-// End describes one end of the path, as far as it limits TCP.
+// End describes the properties of one end of the path that limit TCP.
 type End struct {
 	// RmemMax and WmemMax are the maximum sizes of a TCP receive and send buffer in bytes, the last
 	// values of net.ipv4.tcp_rmem and tcp_wmem; 0 if unknown.
@@ -44,8 +44,8 @@ type End struct {
 	CPUs    int   `json:"cpus,omitempty"`
 	// Boot is the kernel's boot_id: both ends of a connection may be one machine.
 	Boot string `json:"boot_id,omitempty"`
-	// Interface, Kind, MTU and Congestion are those of the connection: the interface with the local
-	// address, its kind, such as vxlan (the kernel's DEVTYPE), its MTU in bytes, and the congestion
+	// Interface is the interface with the connection's local address, Kind its kind, such as vxlan
+	// (the kernel's DEVTYPE), and MTU its MTU in bytes. Congestion is the connection's congestion
 	// control.
 	Interface  string `json:"interface,omitempty"`
 	Kind       string `json:"interface_kind,omitempty"`

@@ -19,15 +19,15 @@ type Room struct {
 // keptMB is the memory that numad keeps free on a node that it fills.
 const keptMB = 100
 
-// Choose returns the nodes on which a process with the given need fits best, in ascending order:
-// what numad -w answers. cpu is in hundredths of a core. It returns all nodes if the process
-// does not fit, and nil without rooms.
+// Choose returns the nodes on which a process with the given need fits best, in ascending order,
+// like numad -w. cpu is in hundredths of a core. It returns all nodes if the process does not fit,
+// and nil without rooms.
 //
 // The method is numad's (20150602): a node is worth (10 x wanted + 4 x spare memory) x (6 x wanted
-// + 1 x spare CPU). Placement begins at the node for which the sum of worth / distance² over as many
-// nodes as the process needs is largest, and takes the nodes in order of distance until the
-// process fits. Unlike numad, which takes the first node's size for all, an average counts for the
-// number of nodes needed.
+// + 1 x spare CPU). Placement begins at the node for which the sum of worth / distance² over as
+// many nodes as the process needs is largest, and takes the nodes in order of distance until the
+// process fits. numad calculates the number of needed nodes from the first node's size; Choose uses
+// the average size.
 func Choose(rooms []Room, mb, cpu int) []int { return choose(rooms, need{mb: mb, cpu: cpu}) }
 
 // need is the memory in MiB and the CPU time in hundredths of a core that a process needs.

@@ -189,8 +189,8 @@ func (p *nodeParser) device(kind, name string) (int, error) {
 	return 0, fmt.Errorf("%s: want netdev:, block:, file:, ip: or pci:", kind)
 }
 
-// nodeBelow returns the node of a device, given its folder or link in sysfs: that of the nearest
-// parent with a numa_node.
+// nodeBelow returns the node of a device from the nearest parent that has a numa_node. The path is
+// the device's directory or link in sysfs.
 func (p *nodeParser) nodeBelow(link string) (int, error) {
 	dir, err := p.host.Files.Resolve(link)
 	if err != nil {

@@ -17,7 +17,7 @@ var numastatOptions = []option{
 	{short: 's', argument: mayHaveArgument}, {short: 'v'}, {short: 'V'}, {short: 'z'},
 }
 
-// numastat is a call of numastat(8). Its output is that of numastat 2.0.16, as observed.
+// numastat is a call of numastat(8). Its output is like numastat 2.0.16's, as observed.
 type numastat struct {
 	host      *host.Host
 	self      int // process that patterns never match
@@ -34,9 +34,9 @@ type numastat struct {
 }
 
 // Numastat prints the tables of numastat(8) for its arguments to out, and messages with say. It
-// returns an error only for invalid arguments. width is the width of the terminal or of
-// NUMASTAT_WIDTH in columns; 0 means unlimited. self is the process that patterns never match,
-// fettle's own.
+// returns an error only for invalid arguments. width is the width of the terminal or the value of
+// NUMASTAT_WIDTH, in columns; 0 means unlimited. self is fettle's own process, which patterns never
+// match.
 func Numastat(h *host.Host, args []string, width, self int, out io.Writer, say func(format string, args ...any)) error {
 	n := &numastat{host: h, self: self, out: out, say: say, original: len(args) == 0, layout: layout{width: width, sort: unsorted}}
 	found, rest, err := getopt(args, numastatOptions, true)

@@ -235,8 +235,9 @@ func (l layout) printColumns(out io.Writer, t *table, rows []tableRow, columns [
 	}
 }
 
-// NumastatWidth returns the width in columns for a value of NUMASTAT_WIDTH. Without a value it is
-// numastat's width on a terminal, and unlimited elsewhere.
+// NumastatWidth returns the output width in columns, like numastat: NUMASTAT_WIDTH, at least 32, or
+// 80 if it is not a number. If it is not set, the width is 80 on a terminal and 0 (unlimited)
+// elsewhere.
 func NumastatWidth(value string, set, terminal bool) int {
 	const usual, least = 80, 32
 	switch n, _ := strconv.Atoi(value); {

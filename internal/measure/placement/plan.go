@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Plan is the JSON output of fettle numa advise without a need: the processes to move, and those to
-// keep in place.
+// Plan is the JSON output of fettle numa advise without CPUS[:MB]: the processes to move, and the
+// processes to keep in place.
 type Plan struct {
 	Schema   string      `json:"schema"` // fettle/numa-plan/v1
 	Headline ui.Headline `json:"headline"`

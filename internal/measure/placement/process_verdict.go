@@ -147,7 +147,7 @@ func printLimits(s *ui.Screen, all []Process) {
 	}
 }
 
-// policies names the memory policies of a process, that of most memory first, with their shares.
+// policies names the memory policies of a process with their shares, the largest share first.
 func (p *Process) policies() string {
 	names := slices.SortedFunc(maps.Keys(p.Policies), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.Policies[b], p.Policies[a]), cmp.Compare(a, b))

@@ -12,16 +12,16 @@ import (
 // numad's -u.
 const Utilization = 85
 
-// Target returns the nodes on which a process with known memory fits best, if its own memory counts as
-// free: numad's choice for a running process, of which Lift has made the CPU time free. utilization is in
-// percent.
+// Target returns the nodes on which a running process fits best, as numad chooses them. The
+// process's own memory counts as free; call Lift first to free its CPU time. The memory of the
+// process must be known. utilization is in percent.
 //
 // The process needs the memory that it uses, or its virtual size if it uses 80 % of a node and its
 // virtual size exceeds one node. It needs the CPU time that it uses, but at most as many cores as
-// it has threads (a virtual machine: CPUs). Its own memory counts a little more than free memory
-// (17/16), and if it is bound to some nodes, more (5/4), so that a process does not move for
-// nothing. Unlike numad, Target also counts the time in which its threads wait for a CPU: for the worth
-// of a node, though not for the number of nodes. Two processes that share a CPU need two.
+// it has threads (a virtual machine: CPUs). Its own memory counts 17/16 times, or 5/4 times if it
+// is bound to some nodes, so that it does not move without a gain. Unlike numad, Target adds the
+// time that the threads wait for a CPU to the CPU time, because two processes that share a CPU need
+// two. This affects the worth of a node, but not the number of nodes.
 func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	if p.Memory == nil || p.Memory.Bytes == 0 || len(w.Rooms) == 0 {
 		return unit.CPUSet{}
@@ -41,7 +41,7 @@ func (w *Workload) Target(p *WorkloadProcess, utilization int) unit.CPUSet {
 	return unit.CPUs(choose(w.without(p), n)...)
 }
 
-// without returns the rooms that the nodes would have without the memory of the process.
+// without returns the rooms of the nodes as if the process had no memory.
 func (w *Workload) without(p *WorkloadProcess) []Room {
 	more := 17.0 / 16
 	if w.nodesOf(p).Len() < len(w.Rooms) { // bound
@@ -59,10 +59,9 @@ func (w *Workload) without(p *WorkloadProcess) []Room {
 	return rooms
 }
 
-// Lift changes the rooms to what they were if the processes did not run: Place or Keep then takes the room
-// of each again. What the CPUs do besides the processes is known in sum. By node it is known less
-// well, because a process may have run on another node during the interval than where its threads last
-// ran; so what is left of each node's use is reduced to the sum.
+// Lift frees the CPU time of the processes, as if they did not run; Place or Keep subtracts it
+// again. The remaining CPU time, of other processes, is exact only for all nodes together, because
+// threads may have run on other nodes than their last one. It is therefore scaled to the exact sum.
 func (w *Workload) Lift(processes []*WorkloadProcess) {
 	lifted, sum := map[int]float64{}, 0.0
 	for _, p := range processes {
@@ -86,7 +85,7 @@ func (w *Workload) Lift(processes []*WorkloadProcess) {
 	}
 }
 
-// Keep takes the CPU time of a process that Lift has made free, and that stays where it is.
+// Keep subtracts the CPU time that Lift has freed, for a process that stays where it is.
 func (w *Workload) Keep(p *WorkloadProcess) {
 	use := w.cpuByNode(p)
 	for i := range w.Rooms {
@@ -134,9 +133,9 @@ func (p *WorkloadProcess) Elsewhere(nodes unit.CPUSet) (bytes int64) {
 	return bytes
 }
 
-// Place changes the rooms to what they are after a lifted process has moved to the nodes, and returns its
-// memory by node, in bytes. What is on the nodes stays; the rest is spread over them in proportion to
-// their free memory.
+// Place updates the rooms for a lifted process that moves to the nodes, and returns its memory by
+// node, in bytes. Memory that is already on these nodes stays; the rest is spread over them in
+// proportion to their free memory.
 func (w *Workload) Place(p *WorkloadProcess, nodes unit.CPUSet) map[int]int64 {
 	was, to := map[int]NodeShare{}, map[int]int64{}
 	for _, s := range p.Memory.Nodes {

@@ -27,7 +27,7 @@ type Workload struct {
 	Small int
 	// Notes lists the assumptions about values that the machine does not report.
 	Notes []string
-	// Usage are the counters at the end of the interval, with which the next one can begin.
+	// Usage holds the counters at the end of the interval. The next interval can start with them.
 	Usage *Usage
 	// isolated are the CPUs that no process uses by default.
 	isolated unit.CPUSet
@@ -57,11 +57,12 @@ type WorkloadProcess struct {
 type WorkloadOptions struct {
 	// Interval is the time between the two readings of the CPU time.
 	Interval time.Duration
-	// LargeOnly leaves out processes with at most AboveBytes of virtual memory, and those that grow
-	// in the interval. Small does not count them.
+	// LargeOnly omits processes that have at most AboveBytes of virtual memory at the start or the
+	// end of the interval. Small does not count them.
 	LargeOnly bool
-	// Since, if not nil, is the first reading: the interval began with it, and ends at once. Then
-	// Until, if not nil, is the second one. ReadUsage has read both with the same options.
+	// Since and Until are the readings at the start and the end of the interval, made by ReadUsage
+	// with the same options. Without Since, the interval starts now. Without Until, it ends now if
+	// Since is set, otherwise after Interval.
 	Since, Until *Usage
 	// ReadFor limits the time of reading the memory of candidates.
 	ReadFor time.Duration
@@ -143,8 +144,9 @@ func ReadWorkload(ctx context.Context, h *host.Host, o WorkloadOptions) (*Worklo
 	return w, nil
 }
 
-// MayMove reports whether a process may exceed both thresholds in the interval since an earlier reading.
-// Huge pages of hugetlbfs count in the virtual size only.
+// MayMove reports whether any process may exceed both thresholds since an earlier reading. It
+// compares the virtual size, because the resident size in /proc/PID/stat lacks huge pages of
+// hugetlbfs.
 func (u *Usage) MayMove(since *Usage, o WorkloadOptions) bool {
 	for pid, now := range u.processes {
 		if now.virtual > o.AboveBytes && now.share(since.processes[pid]) > o.AboveCPU {

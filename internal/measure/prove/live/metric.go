@@ -64,7 +64,7 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 		if err != nil {
 			return prove.Metric{}, err
 		}
-		s.sources = append(s.sources, &asked{server: server, name: text, expression: strings.ReplaceAll(m[2], "$window", strconv.Itoa(s.WindowS)+"s")})
+		s.sources = append(s.sources, &prometheusSource{server: server, name: text, expression: strings.ReplaceAll(m[2], "$window", strconv.Itoa(s.WindowS)+"s")})
 		return prove.Metric{Name: text}, nil
 	}
 	return prove.Metric{}, fmt.Errorf("%q: with --live want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)

@@ -9,8 +9,8 @@ import (
 	"fettle.dev/fettle/internal/prometheus"
 )
 
-// asked is a query to a Prometheus server.
-type asked struct {
+// prometheusSource is a query to a Prometheus server.
+type prometheusSource struct {
 	server           *prometheus.Server
 	name, expression string
 }
@@ -18,7 +18,7 @@ type asked struct {
 // patience is the timeout of a query.
 const patience = 20 * time.Second
 
-func (a *asked) ask(ctx context.Context) (float64, error) {
+func (a *prometheusSource) ask(ctx context.Context) (float64, error) {
 	ctx, stop := prometheus.WithTimeout(ctx, patience)
 	defer stop()
 	v, known, err := a.server.Query(ctx, a.expression)
@@ -28,11 +28,11 @@ func (a *asked) ask(ctx context.Context) (float64, error) {
 	return v, err
 }
 
-func (a *asked) Check(ctx context.Context) error { _, err := a.ask(ctx); return err }
+func (a *prometheusSource) Check(ctx context.Context) error { _, err := a.ask(ctx); return err }
 
-func (a *asked) Begin() error { return nil }
+func (a *prometheusSource) Begin() error { return nil }
 
-func (a *asked) Read(ctx context.Context, _ time.Duration) (prove.Measurement, error) {
+func (a *prometheusSource) Read(ctx context.Context, _ time.Duration) (prove.Measurement, error) {
 	v, err := a.ask(ctx)
 	return prove.Measurement{Values: prove.Values{a.name: v}}, err
 }

@@ -15,11 +15,12 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// RestAfterMove is the time for which repeated passes leave a process alone that has moved: numad's.
+// RestAfterMove is the time for which repeated passes leave a moved process alone, as numad does.
 const RestAfterMove = 5 * time.Minute
 
-// Rest returns a function that returns why repeated passes leave a process alone, or "": its last move
-// was undone, or is too recent. forget reports whether an undo says nothing about the move.
+// Rest returns a function that returns why repeated passes leave a process alone, or "": its last
+// move was undone, or made less than RestAfterMove ago. Undos for which forget returns true are
+// ignored.
 func Rest(state *journal.State, now time.Time, forget func(undo *journal.Tx) bool) func(host.TaskID) string {
 	last := map[setting.Setting]*journal.Tx{}
 	for _, t := range state.Txs {
