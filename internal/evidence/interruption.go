@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Interruption records that a benchmark was interrupted, or ended before its plan did. It is the body's top-level member "cut".
-// The rest of the body covers only the finished part.
+// Interruption records that a benchmark was interrupted, or ended before its plan was complete. It
+// is the body's top-level member "cut". The rest of the body covers only the finished part.
 type Interruption struct {
 	Done    int    `json:"finished"`
 	Planned int    `json:"planned"`

@@ -24,8 +24,8 @@ type Keeper struct {
 	Host       *host.Host
 	Run        *Run
 	inProgress *RunInProgress // nil until a part is finished
-	// Energy returns the energy of the run, which ends, in joules, or nil if it is unknown. It may
-	// be nil.
+	// Energy ends the measurement of the run's energy and returns it in joules, or nil if it is
+	// unknown. The function may be nil.
 	Energy func() *float64
 }
 

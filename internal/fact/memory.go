@@ -121,7 +121,7 @@ func collectMemory(r *reader, f *Facts) {
 	m.KSM = convert(r.int("/sys/kernel/mm/ksm/run"), func(run int64) bool { return run == 1 })
 }
 
-// pageSize reads the size of a page. The architectures whose pages have one size tell it for a
+// pageSize reads the size of a page. The architectures whose pages have one size reveal it for a
 // copied machine too.
 func pageSize(r *reader, f *Facts) Fact[int64] {
 	if n, source := r.host.KnownPageSize(); n != 0 {

@@ -25,8 +25,8 @@ type NodePages struct {
 	Pages int64
 }
 
-// ParseNumaMaps calls each for every mapping in the text of a numa_maps file. The mapping is
-// valid only during the call. pageSize is that of lines without kernelpagesize_kB, in bytes.
+// ParseNumaMaps calls each for every mapping in the text of a numa_maps file. The mapping is valid
+// only during the call. pageSize is the page size of lines without kernelpagesize_kB, in bytes.
 func ParseNumaMaps(text string, pageSize int64, each func(*NumaMapping)) {
 	var m NumaMapping
 	for line := range strings.Lines(text) {
@@ -36,8 +36,8 @@ func ParseNumaMaps(text string, pageSize int64, each func(*NumaMapping)) {
 	}
 }
 
-// ReadNumaMaps is ParseNumaMaps of the file of a process. The file may have many megabytes, and
-// only one line is in memory at a time.
+// ReadNumaMaps applies ParseNumaMaps to the numa_maps file of a process. It keeps only one line in
+// memory, because the file may have many megabytes.
 func ReadNumaMaps(h *host.Host, pid int, each func(*NumaMapping)) error {
 	var m NumaMapping
 	pageSize := h.PageSize()

@@ -59,7 +59,7 @@ func (f *Facts) visit(visit func(name string, l leaf)) {
 // as a whole.
 func (f *Facts) List() []Item { return f.list(func(string, leaf) {}) }
 
-// list returns what List does, and calls also for each fact and set.
+// list is like List, but also calls also for each fact and set.
 func (f *Facts) list(also func(name string, l leaf)) []Item {
 	when := map[string]time.Time{}
 	for _, r := range f.Collectors {
@@ -117,7 +117,7 @@ func (f *Facts) Index() *Index {
 	return x
 }
 
-// List returns what Facts.List does, without another walk.
+// List is like Facts.List, but does not walk the tree again.
 func (x *Index) List() []Item { return x.list }
 
 // Lookup finds a fact by name. Names below an absent or unknown set have the state of the set.

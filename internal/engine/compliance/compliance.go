@@ -24,7 +24,7 @@ const (
 
 var errTooLarge = fmt.Errorf("larger than %d MiB", maxSize>>20)
 
-// Document is what a result says about rules and their checks.
+// Document holds the rules in a scan's result, and their checks.
 type Document struct {
 	Rules []RuleResult // in the order of the document
 	// Checks reports whether the document has the OVAL definitions: an ARF does, an XCCDF results

@@ -10,7 +10,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// truth is whether a test or criteria are met.
+// truth is the result of a test or of criteria.
 type truth byte
 
 const (
@@ -97,8 +97,8 @@ func (w *walk) truthOf(c *criteria, negated bool) truth {
 	return all
 }
 
-// truthOfTest returns whether a test is met: that of a kernel variable by its value now, any other
-// by the result of the scan.
+// truthOfTest returns whether a test is met. For a kernel variable the present value decides, for
+// all others the result of the scan.
 func (w *walk) truthOfTest(id string) truth {
 	if w.visits++; w.visits > maxVisits {
 		return undecided
@@ -131,9 +131,9 @@ func meets(value, allowed string) bool {
 	return strings.Join(strings.Fields(value), " ") == allowed
 }
 
-// requirements returns what criteria require of settings. Of alternatives (OR), one that is met
-// suffices: the others require nothing. If none is met, each alternative is required, and each of
-// their values for one setting is allowed.
+// requirements returns the values of settings that criteria require. Of alternatives (OR), one that
+// is met suffices: the others require nothing. If none is met, each alternative is required, and
+// each of their values for one setting is allowed.
 func (w *walk) requirements(c *criteria, negated bool) []Requirement {
 	negated = negated != c.negated
 	if c.test != "" {

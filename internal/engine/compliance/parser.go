@@ -42,10 +42,10 @@ func (p *parser) run() error {
 		}
 		switch t := t.(type) {
 		case xml.Directive:
-			return errors.New("has a DTD, which results of scans do not have")
+			return errors.New("has a DTD, so it is not a scan result")
 		case xml.StartElement:
 			if p.depth++; p.depth > maxDepth {
-				return fmt.Errorf("more than %d elements within each other", maxDepth)
+				return fmt.Errorf("elements nested more than %d deep", maxDepth)
 			}
 			if p.root == "" {
 				p.root = strings.Clone(t.Name.Local)

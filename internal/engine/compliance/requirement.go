@@ -27,9 +27,10 @@ func (r *Requirement) Short() string {
 	return r.Rule
 }
 
-// Requirements returns what the selected rules require of settings, and the number of selected
-// rules that name no setting which fettle could change. h is the machine: its values decide between
-// alternatives, and a document without checks names its settings with underscores.
+// Requirements returns the values of settings that the selected rules require. others is the number
+// of selected rules that name no setting which fettle can change. The values on the machine h
+// decide between alternatives. h also resolves setting names of documents without checks, in which
+// underscores replace other characters.
 func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
 	seen := map[string]bool{} // rules with several results are merged
 	for i := range d.Rules {
@@ -64,7 +65,7 @@ func (d *Document) Requirements(h *host.Host) (all []Requirement, others int) {
 	return all, others
 }
 
-// ofTest returns what a test requires.
+// ofTest returns the requirements of a test.
 func (w *walk) ofTest(id string, negated bool) (out []Requirement) {
 	t, ok := w.tests[id]
 	if w.visits++; !ok || w.visits > maxVisits {

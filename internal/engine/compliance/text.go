@@ -7,8 +7,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// ofText returns what a test of a text file requires: of a kernel module if the test searches for
-// its line in modprobe.d, of a kernel argument if it searches a boot loader's configuration.
+// ofText returns the requirements of a test of a text file: of a kernel module if the test searches
+// for its line in modprobe.d, of a kernel argument if it searches a boot loader's configuration.
 func (w *walk) ofText(t test) []Requirement {
 	o := w.objects[t.object]
 	pattern, ok := w.valueOf(o["pattern"])
@@ -112,6 +112,6 @@ func argumentOf(pattern string) (name, value string, ok bool) {
 	return name, value, true
 }
 
-// plainArgument returns the name of a kernel argument with underscores: the kernel does not tell
-// them from hyphens.
+// plainArgument returns the name of a kernel argument with underscores: the kernel does not
+// distinguish them from hyphens.
 func plainArgument(name string) string { return strings.ReplaceAll(name, "-", "_") }

@@ -39,7 +39,8 @@ func firstNames() map[sort]int {
 	return map[sort]int{sysctlFile: 0, tmpfilesFile: 0, udevFile: 0, modprobeFile: 0}
 }
 
-// Other files. They sort after those of packages and are fettle's for no longer than the copy.
+// Other files. Their names sort after those of packages' files. Once copied, they no longer belong
+// to fettle.
 const (
 	modulesFile  = "/etc/modules-load.d/90-tuning.conf"
 	tmpfilesUnit = "/etc/systemd/system/systemd-tmpfiles-setup.service.d/90-tuning.conf"

@@ -33,13 +33,13 @@ func (inexpressible) Unwrap() error   { return ErrNotExpressible }
 
 func refuse(format string, args ...any) error { return inexpressible(fmt.Sprintf(format, args...)) }
 
-// Result is what keeps the values of a machine without fettle.
+// Result holds the files and commands that keep the values of a machine without fettle.
 type Result struct {
 	Schema   string      `json:"schema"` // fettle/eject/v1
 	Headline ui.Headline `json:"headline"`
 	Machine  string      `json:"machine"`
 	Profiles []string    `json:"profiles"`
-	// InForce is true for the values in force. It is false for those that a named profile would
+	// InForce is true for the values in force, and false for the values that a named profile would
 	// set.
 	InForce bool `json:"in_force"`
 	// Format is files, ansible or machineconfig.
@@ -86,7 +86,7 @@ type File struct {
 	Settings int `json:"settings"`
 }
 
-// Command is a command that must run once, because no file does the same.
+// Command is a command that must be run once, because no file has the same effect.
 type Command struct {
 	Argv []string `json:"argv"`
 	Why  string   `json:"why"`
@@ -104,15 +104,16 @@ type Input struct {
 	Profile *profile.Profile // of the plan; nil for single changes alone
 	// Asked are values that were set individually on top of the plan.
 	Asked []tune.Checked
-	// InForce is true if the plan is that of the profile in force: a value that the plan would
-	// write has drifted.
+	// InForce is true if the plan is for the active profile. A value that the plan would write has
+	// then drifted.
 	InForce bool
 	// Original returns the value that a setting had before fettle, or Unknown.
 	Original func(setting.Setting) setting.Value
 }
 
-// Of returns what keeps the values of a plan. It reads the machine's own files of the same sorts,
-// since a later one wins, and returns an error only if ctx has ended.
+// Of returns the files and commands that keep the values of a plan. It also reads the machine's
+// existing files in the same directories, because a later file overrides an earlier one. It returns
+// an error only if ctx has ended.
 func Of(ctx context.Context, h *host.Host, kinds setting.Kinds, in Input) (*Result, error) {
 	b := &builder{host: h, kinds: kinds, names: firstNames(), sections: sections(in.Profile), again: map[setting.Setting]bool{}}
 	values, refused := in.values()

@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// losers reads the machine's files together with those of r, as a boot would, and returns the
+// losers reads the machine's files together with the files of r, as a boot would, and returns the
 // values that another file sets after them. The notes name files that may do so.
 func (b *builder) losers(ctx context.Context, r *Result) (losers []Refused, notes []string) {
 	if len(r.Files) == 0 {

@@ -124,8 +124,8 @@ func (s *State) Tx(id int) *Tx {
 // Ended reports whether a transaction is no longer live and its records are in a rotated file.
 func (s *State) Ended(id int) bool { return id > 0 && id < s.nextID && s.Tx(id) == nil }
 
-// InForce returns the transaction whose selection is in force, or would be without some
-// transactions, or nil.
+// InForce returns the transaction whose selection is in force, or would be if the transactions in
+// without were undone. It returns nil if none is.
 func (s *State) InForce(without ...*Tx) *Tx {
 	for _, t := range slices.Backward(s.Txs) {
 		if !slices.Contains(without, t) && t.Selection != nil && t.Commit != nil && t.Superseded == 0 && t.undoneBy == 0 && !t.RolledBack() {

@@ -16,7 +16,7 @@ import (
 )
 
 // Summarize returns the headline of a plan: how many values it would write, and how many not.
-// leftOut names guidance that its profiles do not follow. l tells which rows are listed.
+// leftOut names guidance that its profiles do not follow. l selects the rows that are listed.
 func (p *Plan) Summarize(leftOut []string, l Listing) ui.Headline {
 	var h ui.Headline
 	same, verdicts := 0, map[plugin.Verdict]int{}

@@ -74,7 +74,7 @@ const (
 	Write   Action = "write"   // the value differs and is written
 	Same    Action = "same"    // the value is in place: taken over, not written
 	Release Action = "release" // no longer in the selection: restored
-	None    Action = "none"    // not written; the verdict tells why
+	None    Action = "none"    // not written; the verdict is the reason
 )
 
 // Step is the plan for one setting.

@@ -42,8 +42,8 @@ func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Valu
 }
 
 // releases adds steps for settings of the old selection that the new one does not set, or must not
-// set. They get their earlier value, or that of an administrator's file added since. A setting
-// with a later single change is not released.
+// set. They get their earlier value, or the value in an administrator's file that was added since.
+// A setting with a later single change is not released.
 func (b *builder) releases(ctx context.Context) {
 	fromFile := map[setting.Setting]bool{} // settings that get the value of a file
 	for _, en := range newestFirst(b.chains) {

@@ -251,9 +251,9 @@ func replaceSaved(h *host.Host, file string, text []byte) error {
 	return h.Files.Replace(file, text, attr)
 }
 
-// restoreSaved gives the file of the saved settings the text that it has without the transactions,
-// which are ordered by age: that of the selection in force then, or that from before fettle. It
-// keeps a file that another program has written since.
+// restoreSaved restores the file of the saved settings to its text without the transactions, which
+// are ordered by age: the text of the selection that is then in force, or the text from before
+// fettle. It keeps a file that another program has written since.
 func (e *Engine) restoreSaved(s *journal.State, txs []*journal.Tx) error {
 	change, err := e.savedIn(txs)
 	if change == nil || err != nil {

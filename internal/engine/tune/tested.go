@@ -44,8 +44,8 @@ type system struct {
 
 var rebuilds = []string{"rhel", "centos", "rocky", "almalinux", "ol"}
 
-// systems is what has been tested where. A row without levels says that a system is known, and that
-// nothing was tested. The page docs/tested.md has the same rows, and the details.
+// systems lists the tests that were made on each system. A row without levels says that a system is
+// known, and that nothing was tested. The page docs/tested.md has the same rows, and the details.
 var systems = []system{
 	{"Debian 12", []string{"debian"}, []string{"12"}, [2]tests{{ran, ran, ran}, {values: ran, bootArguments: ran}}},
 	{"Debian 13", []string{"debian"}, []string{"13"}, [2]tests{{pkg: ran}, {}}},

@@ -33,10 +33,10 @@ func (e *Engine) tunedFiles() *journal.TunedFiles {
 	return f
 }
 
-// restoreTuned gives TuneD's state files the texts that they had before transactions, which are
-// ordered by age. It keeps a file that does not have what the daemon wrote for one of them, because
-// TuneD or a user has written it since, and all files if the selection in force is another one. ok
-// is false if the journal does not have the texts.
+// restoreTuned restores the texts that TuneD's state files had before the transactions, which are
+// ordered by age. It keeps a file whose text is not the one that the daemon wrote for one of the
+// transactions, because TuneD or a user has written it since. It keeps all files if another
+// selection is in force. ok is false if the journal lacks the texts.
 func (e *Engine) restoreTuned(s *journal.State, txs []*journal.Tx) (ok bool, err error) {
 	var before *journal.TunedFiles
 	remains := s.InForce(txs...)
@@ -79,9 +79,9 @@ func (e *Engine) restoreTuned(s *journal.State, txs []*journal.Tx) (ok bool, err
 	return true, errors.Join(failed...)
 }
 
-// RestoreTuned restores TuneD's state files after an undo that came before a daemon wrote them for
-// what was undone. ok is false if the last transaction is not an undo, or the journal does not have
-// the texts.
+// RestoreTuned restores TuneD's state files if a transaction was undone before a daemon had written
+// the files for it. ok is false if the last transaction is not an undo, or if the journal lacks the
+// files' texts.
 func (e *Engine) RestoreTuned(s *journal.State) (ok bool, err error) {
 	if len(s.Txs) == 0 {
 		return false, nil

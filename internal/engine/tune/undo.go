@@ -25,7 +25,7 @@ type Undone struct {
 	Refused []journal.Refused `json:"refused,omitempty"`
 }
 
-// Given returns the number of restored values that had differed, without side effects.
+// Given returns the number of restored values that had differed; side effects do not count.
 func (u *Undone) Given() int {
 	n := 0
 	for _, v := range u.Values {

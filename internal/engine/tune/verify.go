@@ -63,10 +63,9 @@ func (s *Step) checked() Checked {
 	}
 }
 
-// Effecter is implemented by two sorts of kinds. Values of the first may be in place without
-// effect, such as a kernel argument before the next boot. Read does not show the effect of the
-// second, such as a script with its own verify. Effect is called only on a live machine and may
-// run programs.
+// Effecter is a kind with values that can be in place without effect, such as a kernel argument
+// before the next boot, or with effects that Read does not show, such as a script with its own
+// verify. Effect is called only on a live machine and may run programs.
 type Effecter interface {
 	Effect(ctx context.Context, s setting.Setting, want setting.Value) (v plugin.Verdict, why string)
 }

@@ -22,8 +22,8 @@ type Writer struct {
 	// LastWriterUnknown.
 	LastWriter        *override.Write `json:"last_writer"`
 	LastWriterUnknown string          `json:"last_writer_unknown,omitempty"`
-	// Through is the written setting, if it is not this one but one whose write also changes this
-	// one.
+	// Through is the written setting if the process wrote another setting, whose write also changes
+	// this one.
 	Through *setting.Setting `json:"last_writer_through,omitempty"`
 	// LastChange is the last write that changed the value, if the last write did not.
 	LastChange *override.Write `json:"last_change,omitempty"`

@@ -146,10 +146,10 @@ func Unit(cgroup string) string {
 	return ""
 }
 
-// CgroupOf returns a process's cgroup from /proc/PID/cgroup: the one in systemd's hierarchy, in
-// that of version 2, or in the first hierarchy in which the process is not in the root. Where a
-// machine has both versions, container runtimes before runc 1.1 use only version 1: in that of
-// version 2 their containers are in the group of the daemon.
+// CgroupOf returns a process's cgroup from /proc/PID/cgroup: from systemd's hierarchy, or else the
+// version 2 hierarchy, or else the first hierarchy in which the process is not in the root. On
+// machines with both versions, container runtimes before runc 1.1 use only version 1; in the
+// version 2 hierarchy their containers are in the daemon's group.
 func CgroupOf(text string) string {
 	paths := map[string]string{}
 	first := ""

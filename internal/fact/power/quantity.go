@@ -33,7 +33,8 @@ const (
 	share                   // growth as a share of the CPU's time, in percent
 )
 
-// combination is how the values of several CPUs become that of a package or of the machine.
+// combination is the method by which the values of several CPUs are combined for a package or the
+// machine.
 type combination int
 
 const (

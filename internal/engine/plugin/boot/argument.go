@@ -18,7 +18,7 @@ type argument struct{ host *host.Host }
 // argumentKind is the name of the kind.
 const argumentKind = "cmdline"
 
-// Resolve returns the name with underscores only: the kernel does not tell - from _
+// Resolve returns the name with underscores only: the kernel does not distinguish - from _
 // (kernel/params.c), and names of compliance rules have _ for the dot of a module's parameter.
 func (argument) Resolve(s setting.Setting) (setting.Setting, error) {
 	if s.Name == "" || strings.ContainsAny(s.Name, " \t\n=\"") {

@@ -9,12 +9,13 @@ import (
 	"fettle.dev/fettle/internal/setting"
 )
 
-// Kept is what keeps kernel arguments without fettle, as the distribution does it.
+// Kept holds a file or commands that keep kernel arguments without fettle, by the means of the
+// distribution.
 type Kept struct {
 	Arguments []string
 	// File is the path of a file with Content, or "".
 	File, Content string
-	// Command makes the boot loader use the arguments, or adds them. It may be empty.
+	// Command adds the arguments, or makes the boot loader read File. It may be empty.
 	Command []string
 }
 
@@ -25,8 +26,8 @@ const (
 	keptHead  = "# Written by fettle eject.\n"
 )
 
-// Keep returns what keeps the value of a boot loader's setting. orig is the value without fettle,
-// or Unknown. It returns an error if a part of the value has no native form.
+// Keep returns the files and commands that keep the value of a boot loader's setting. orig is the
+// value without fettle, or Unknown. It returns an error if a part of the value has no native form.
 func Keep(h *host.Host, s setting.Setting, want, orig setting.Value) (Kept, error) {
 	if want.Absent {
 		return Kept{}, fmt.Errorf("no kernel arguments to keep")
@@ -64,7 +65,7 @@ func Keep(h *host.Host, s setting.Setting, want, orig setting.Value) (Kept, erro
 		k.Command = []string{"grubby", "--update-kernel=ALL", "--args=" + b.args}
 	case rpmOSTree:
 		if orig.Unknown {
-			return Kept{}, fmt.Errorf("the arguments without fettle are unknown, so its own cannot be told apart")
+			return Kept{}, fmt.Errorf("the kernel arguments without fettle are unknown, so fettle's own cannot be identified")
 		}
 		k.Arguments = without(k.Arguments, words(orig.Text))
 		k.Command = []string{"rpm-ostree", "kargs"}
