@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/guide/platform"
 )
 
-// told collects the answers from all documents.
-type told struct {
+// collector collects the answers from all documents.
+type collector struct {
 	known      platform.Known
 	networks   map[string]networks // by the kind of document
 	devices    []device
@@ -30,49 +30,49 @@ type told struct {
 	kubelets              []kubeletConfig
 }
 
-func newTold() *told {
-	return &told{networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
+func newCollector() *collector {
+	return &collector{networks: map[string]networks{}, census: newCensus(), profiles: newProfiles()}
 }
 
-func (t *told) give(input string, value any, at string) {
+func (t *collector) give(input string, value any, at string) {
 	t.known.Give("openshift."+input, value, at)
 }
 
-func (t *told) unclear(input, at string, why error) {
+func (t *collector) unclear(input, at string, why error) {
 	t.known.Unclear("openshift."+input, at, fmt.Sprintf("%s: %v", at, why))
 }
 
 // answer sets the answer to an input, unless it is absent.
-func (t *told) answer(input string, a fact.Answer) {
+func (t *collector) answer(input string, a fact.Answer) {
 	if a.Value != nil || a.Unknown != "" {
 		t.known.Put(a, "openshift."+input)
 	}
 }
 
 // given returns the current answer to an input.
-func (t *told) given(input string) fact.Answer {
+func (t *collector) given(input string) fact.Answer {
 	a, _ := t.known.Given("openshift." + input)
 	return a
 }
 
 // readers are the functions that read a kind of document. interfaceOf makes it an item of the set of
 // documents.
-var readers = map[string][]func(*told, document){
-	"InstallConfig":      {(*told).interfaceOf, (*told).installConfig, (*told).devicesOf},
-	"Network":            {(*told).interfaceOf, (*told).devicesOf, (*told).network},
-	"KubeletConfig":      {(*told).interfaceOf, (*told).kubelet},
-	"MachineHealthCheck": {(*told).interfaceOf, (*told).healthCheck},
-	"Tuned":              {(*told).interfaceOf, (*told).tuned},
-	"PerformanceProfile": {(*told).performanceProfile},
-	"MachineConfig":      {(*told).interfaceOf, (*told).machineConfig},
-	"ClusterVersion":     {(*told).version},
-	"FeatureGate":        {(*told).interfaceOf, (*told).featureGate},
-	"Node":               {(*told).node},
-	"Monitoring":         {(*told).interfaceOf, (*told).monitoring},
+var readers = map[string][]func(*collector, document){
+	"InstallConfig":      {(*collector).interfaceOf, (*collector).installConfig, (*collector).devicesOf},
+	"Network":            {(*collector).interfaceOf, (*collector).devicesOf, (*collector).network},
+	"KubeletConfig":      {(*collector).interfaceOf, (*collector).kubelet},
+	"MachineHealthCheck": {(*collector).interfaceOf, (*collector).healthCheck},
+	"Tuned":              {(*collector).interfaceOf, (*collector).tuned},
+	"PerformanceProfile": {(*collector).performanceProfile},
+	"MachineConfig":      {(*collector).interfaceOf, (*collector).machineConfig},
+	"ClusterVersion":     {(*collector).version},
+	"FeatureGate":        {(*collector).interfaceOf, (*collector).featureGate},
+	"Node":               {(*collector).node},
+	"Monitoring":         {(*collector).interfaceOf, (*collector).monitoring},
 }
 
 // take reads a document.
-func (t *told) take(d document) {
+func (t *collector) take(d document) {
 	kind := d.kind()
 	for _, read := range readers[kind] {
 		read(t, d)
@@ -97,7 +97,7 @@ func (t *told) take(d document) {
 }
 
 // finish answers the inputs that need all documents.
-func (t *told) finish() {
+func (t *collector) finish() {
 	t.finishKubelets()
 	t.finishCensus()
 	t.finishMonitoring()
@@ -110,7 +110,7 @@ func (t *told) finish() {
 }
 
 // interfaceOf gives a document's kind, apiVersion and namespace. install-config.yaml has no kind.
-func (t *told) interfaceOf(d document) {
+func (t *collector) interfaceOf(d document) {
 	item := t.item(all, d)
 	t.give(item+".kind", cmp.Or(d.text("kind"), "InstallConfig"), d.at(d.get("kind")))
 	t.give(item+".api", d.text("apiVersion"), d.at(d.get("apiVersion")))
@@ -118,7 +118,7 @@ func (t *told) interfaceOf(d document) {
 }
 
 // item adds a document to a set, by its file and name.
-func (t *told) item(set string, d document) string {
+func (t *collector) item(set string, d document) string {
 	name := d.text("metadata", "name")
 	if name == "" {
 		name = "line " + strconv.Itoa(d.Line)
@@ -132,7 +132,7 @@ func (t *told) item(set string, d document) string {
 }
 
 // words gives an input the scalar at a path of keys, if present.
-func (t *told) words(d document, input string, keys ...string) {
+func (t *collector) words(d document, input string, keys ...string) {
 	switch n := d.get(keys...); {
 	case n == nil:
 	case n.Kind != yaml.ScalarNode:
@@ -144,7 +144,7 @@ func (t *told) words(d document, input string, keys ...string) {
 
 // number answers an input with the number at a path of keys, if present. A quoted number is a
 // string, which the cluster rejects.
-func (t *told) number(d document, input string, keys ...string) {
+func (t *collector) number(d document, input string, keys ...string) {
 	n := d.get(keys...)
 	if n == nil {
 		return
@@ -164,7 +164,7 @@ func notText(n *yaml.Node) error {
 
 // duration answers an input with the duration at a path of keys, if present. It must be a string,
 // even for 0.
-func (t *told) duration(d document, input string, keys ...string) {
+func (t *collector) duration(d document, input string, keys ...string) {
 	if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!str" && n.Value == "0" {
 		t.unclear(input, d.at(n), fmt.Errorf("%s: %w", strings.Join(keys, "."), notText(n)))
 		return
@@ -173,7 +173,7 @@ func (t *told) duration(d document, input string, keys ...string) {
 }
 
 // measure gives an input the amount or time at a path of keys, if present.
-func (t *told) measure(d document, input string, read func(string) (float64, error), keys ...string) {
+func (t *collector) measure(d document, input string, read func(string) (float64, error), keys ...string) {
 	n := d.get(keys...)
 	if n == nil {
 		return

@@ -92,7 +92,7 @@ func (h *hugepages) arguments(words []string, at string) {
 var pageSizes = []uint64{64 << 10, 2 << 20, 32 << 20, 512 << 20, 1 << 30, 16 << 30}
 
 // profileOf records the pages that a TuneD profile reserves.
-func (t *told) profileOf(data, at string) {
+func (t *collector) profileOf(data, at string) {
 	section := ""
 	for line := range strings.Lines(data) {
 		line = strings.TrimSpace(line)
@@ -117,7 +117,7 @@ func (t *told) profileOf(data, at string) {
 }
 
 // machineConfig reads the kernel arguments of a MachineConfig.
-func (t *told) machineConfig(d document) {
+func (t *collector) machineConfig(d document) {
 	var words []string
 	where := d.get("spec", "kernelArguments")
 	for _, n := range list(where) {
@@ -148,7 +148,7 @@ func (d document) hugeResources() (out []string) {
 }
 
 // pod reads a pod with huge pages.
-func (t *told) pod(d document) {
+func (t *collector) pod(d document) {
 	containers := list(d.get("spec", "containers"))
 	alone := true
 	for _, c := range containers {
@@ -232,7 +232,7 @@ func (t *told) pod(d document) {
 
 // finishHugePages answers with the pages that nodes have for pods. The input is absent if no
 // document reserves pages.
-func (t *told) finishHugePages() {
+func (t *collector) finishHugePages() {
 	h := &t.huge
 	if len(h.odd) > 0 || h.reserved != nil {
 		t.give("odd_arguments", append([]string{}, h.odd...), h.oddAt)

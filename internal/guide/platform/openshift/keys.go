@@ -22,7 +22,7 @@ var (
 
 // finishKubelets answers with the keys of each KubeletConfig that the cluster's version lacks. It
 // runs last, because the version is in another document.
-func (t *told) finishKubelets() {
+func (t *collector) finishKubelets() {
 	version, _ := t.given("version").Value.(string)
 	release, known := kuberelease.OfOpenShift(version)
 	for _, k := range t.kubelets {
@@ -52,7 +52,7 @@ var notApplied = map[string]string{
 
 // refusedValues answers with values of a KubeletConfig that keep it from being applied, or the
 // cluster's kubelets from starting.
-func (t *told) refusedValues(k kubeletConfig, release kuberelease.Release) {
+func (t *collector) refusedValues(k kubeletConfig, release kuberelease.Release) {
 	n := conf.Aliased(k.get("spec", "kubeletConfig"))
 	config := map[string]any{}
 	if n != nil && n.Kind == yaml.MappingNode {

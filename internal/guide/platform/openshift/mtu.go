@@ -16,7 +16,7 @@ type device struct {
 
 // devicesOf records the MTU of devices. A Network has a migration's MTU and the MTU assumed by
 // fettle size. install-config.yaml has the MTU of the hosts' interfaces (nmstate).
-func (t *told) devicesOf(d document) {
+func (t *collector) devicesOf(d document) {
 	note := func(n *yaml.Node) {
 		if n == nil {
 			return
@@ -41,7 +41,7 @@ func (t *told) devicesOf(d document) {
 var usual = []float64{1500, 9000, 9001, 9216}
 
 // finishMTU answers with the devices' MTU, or with the reason why it is unknown if it matters.
-func (t *told) finishMTU() {
+func (t *collector) finishMTU() {
 	inside, ok := t.given("overlay_mtu").Value.(float64)
 	switch {
 	case !ok:

@@ -81,7 +81,7 @@ func (d document) clusters(n *yaml.Node) []network {
 }
 
 // installConfig reads networks and machine numbers for openshift-install, with its defaults.
-func (t *told) installConfig(d document) {
+func (t *collector) installConfig(d document) {
 	fixed := func(name, cidr string) []network {
 		return []network{{name: name, prefix: netip.MustParsePrefix(cidr), host: 23, at: d.at(nil), hostAt: d.at(nil)}}
 	}
@@ -141,7 +141,7 @@ func (d document) replicas(pool, at *yaml.Node) fact.Answer {
 }
 
 // network reads a Network of the cluster's configuration, or of its operator.
-func (t *told) network(d document) {
+func (t *collector) network(d document) {
 	from := "operator"
 	if strings.HasPrefix(d.text("apiVersion"), "config.") {
 		from = "config"
@@ -180,7 +180,7 @@ func (d document) switches(keys ...string) (join, transit []network) {
 }
 
 // finishNetworks combines the documents' networks and answers the inputs about them.
-func (t *told) finishNetworks() {
+func (t *collector) finishNetworks() {
 	if len(t.networks) == 0 {
 		return
 	}
@@ -232,7 +232,7 @@ func (t *told) finishNetworks() {
 }
 
 // overlaps answers with the overlapping pairs of networks: within every, or between every and others.
-func (t *told) overlaps(input string, every []network, at string, others []network) {
+func (t *collector) overlaps(input string, every []network, at string, others []network) {
 	var both []string
 	for i, a := range every {
 		if a.err != nil {
@@ -264,7 +264,7 @@ func (t *told) overlaps(input string, every []network, at string, others []netwo
 
 // parts answers with the number of nodes for which the cluster networks have a subnet, and with
 // the pods per subnet. Networks of one family add up; a node has a subnet of each family.
-func (t *told) parts(all []network) {
+func (t *collector) parts(all []network) {
 	if len(all) == 0 {
 		return
 	}
@@ -300,7 +300,7 @@ func (t *told) parts(all []network) {
 }
 
 // room answers with the total number of addresses in networks.
-func (t *told) room(input string, all []network) {
+func (t *collector) room(input string, all []network) {
 	sum, known := 0.0, false
 	for _, n := range all {
 		if n.err != nil {

@@ -56,7 +56,7 @@ func (c *census) count(kind string, d document) {
 }
 
 // node reads a node.
-func (t *told) node(d document) {
+func (t *collector) node(d document) {
 	item := t.item(nodes, d)
 	labels := keys(d.get("metadata", "labels"))
 	role := "worker"
@@ -93,7 +93,7 @@ func (t *told) node(d document) {
 
 // finishCensus answers with the numbers of machines. Running nodes take precedence over
 // install-config.yaml.
-func (t *told) finishCensus() {
+func (t *collector) finishCensus() {
 	c := t.census
 	all, masters := 0, c.role["control-plane"]
 	for _, n := range c.role {
@@ -137,7 +137,7 @@ func (t *told) finishCensus() {
 }
 
 // counted answers with a number of objects that has a tested maximum.
-func (t *told) counted(name string, n int, at string) {
+func (t *collector) counted(name string, n int, at string) {
 	input := "objects." + name + ".count"
 	if old, ok := t.given(input).Value.(float64); ok && old >= float64(n) {
 		return // Projects are Namespaces

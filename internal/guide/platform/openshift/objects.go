@@ -13,7 +13,7 @@ import (
 )
 
 // version reads the cluster's version.
-func (t *told) version(d document) {
+func (t *collector) version(d document) {
 	for _, keys := range [][]string{{"status", "desired", "version"}, {"spec", "desiredUpdate", "version"}} {
 		if n := d.get(keys...); n != nil && n.Kind == yaml.ScalarNode && n.Value != "" {
 			t.give("version", n.Value, d.at(n))
@@ -24,7 +24,7 @@ func (t *told) version(d document) {
 
 // featureGate reads the features that the cluster's FeatureGate enables. The cluster ignores
 // FeatureGates with other names.
-func (t *told) featureGate(d document) {
+func (t *collector) featureGate(d document) {
 	if d.text("metadata", "name") != "cluster" {
 		return
 	}
@@ -39,7 +39,7 @@ func (t *told) featureGate(d document) {
 }
 
 // kubelet reads a KubeletConfig.
-func (t *told) kubelet(d document) {
+func (t *collector) kubelet(d document) {
 	item := t.item(kubelets, d)
 	for input, key := range map[string]string{"max_pods": "maxPods", "pods_per_core": "podsPerCore", "qps": "kubeAPIQPS", "burst": "kubeAPIBurst"} {
 		t.number(d, item+"."+input, "spec", "kubeletConfig", key)
@@ -61,7 +61,7 @@ const allMachines = "*"
 func empty(n *yaml.Node) bool { return n == nil || n.Kind == yaml.MappingNode && len(n.Content) == 0 }
 
 // healthCheck reads a MachineHealthCheck.
-func (t *told) healthCheck(d document) {
+func (t *collector) healthCheck(d document) {
 	item := t.item(checks, d)
 	var whole int32
 	if n := d.get("spec", "maxUnhealthy"); n != nil && n.Tag == "!!int" && n.Decode(&whole) == nil { // 0x3, 010
@@ -130,7 +130,7 @@ func newProfiles() profiles {
 var supplied = []string{"openshift", "openshift-node", "openshift-control-plane"}
 
 // tuned reads a Tuned object. The operator's own objects, default and rendered, must not be changed.
-func (t *told) tuned(d document) {
+func (t *collector) tuned(d document) {
 	name := d.text("metadata", "name")
 	for _, p := range list(d.get("spec", "profile")) {
 		t.profiles.defined[openshiftText(p, "name")] = true
@@ -202,7 +202,7 @@ func plugins(profile string) []string {
 
 // finishProfiles answers with the undefined profiles that an object recommends, for objects that
 // define profiles. Other objects refer to TuneD's own.
-func (t *told) finishProfiles() {
+func (t *collector) finishProfiles() {
 	for item, wanted := range t.profiles.recommend {
 		missing := []string{}
 		for _, p := range wanted {
@@ -215,7 +215,7 @@ func (t *told) finishProfiles() {
 }
 
 // monitoring reads retention, volumes and memory of cluster monitoring.
-func (t *told) monitoring(d document) {
+func (t *collector) monitoring(d document) {
 	at := d.at(d.get("data", "config.yaml"))
 	t.give("monitoring.document", true, at)
 	t.sized = sized{d.sizedFor("nodes"), d.sizedFor("pods")}

@@ -143,7 +143,7 @@ func open(_ context.Context, s *platform.Subject) platform.Answers {
 }
 
 func answers(r *reader) platform.Answers {
-	t := newTold()
+	t := newCollector()
 	found, first := 0, ""
 	for _, d := range r.docs {
 		if d.kind() == "" {

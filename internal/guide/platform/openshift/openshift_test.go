@@ -262,7 +262,7 @@ func FuzzDocument(f *testing.F) {
 		if err != nil && !strings.HasPrefix(err.Error(), "/f.yaml: ") {
 			t.Error(err)
 		}
-		got := newTold()
+		got := newCollector()
 		for _, d := range docs {
 			if d.kind() != "" {
 				got.take(d)

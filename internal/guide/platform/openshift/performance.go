@@ -11,7 +11,7 @@ import (
 // performanceProfile reads a PerformanceProfile (performance.openshift.io). From it the Node
 // Tuning Operator renders Tuned, KubeletConfig, MachineConfig and RuntimeClass objects for the
 // selected nodes.
-func (t *told) performanceProfile(d document) {
+func (t *collector) performanceProfile(d document) {
 	where := d.get("spec", "nodeSelector")
 	var labels []string
 	for i := 0; where != nil && where.Kind == yaml.MappingNode && i+1 < len(where.Content); i += 2 {

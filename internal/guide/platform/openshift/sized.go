@@ -27,7 +27,7 @@ func (d document) sizedFor(what string) fact.Answer {
 // finishMonitoring answers with the nodes and pods that Prometheus monitors. Lists of running
 // objects take precedence over the numbers that the volumes were sized for. Before the
 // installation the larger number counts, because install-config.yaml has only the first machines.
-func (t *told) finishMonitoring() {
+func (t *collector) finishMonitoring() {
 	nodes := t.sized.nodes
 	running := t.census.role["control-plane"] > 0
 	workers, known := t.known.Given("openshift.workers")
