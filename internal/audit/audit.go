@@ -1,6 +1,6 @@
-// Package audit audits one machine, live or recorded, and returns findings. It knows all
-// platforms, the sources of their facts and the rule catalogue. fettle check and kubectl fettle
-// check --root use it.
+// Package audit audits one machine, live or recorded, and returns findings. It knows all platforms,
+// the sources of their facts and the rule catalog. fettle check and kubectl fettle check --root use
+// it.
 package audit
 
 import (
@@ -190,7 +190,7 @@ func allUnknown(program string, a *findings.Audit) error {
 	return ui.Hinted(ui.Failed, errors.New("nothing could be determined: every finding is unknown"), "run as root: sudo fettle check")
 }
 
-// Decided reports whether a finding is passed, warned or failed.
+// Decided reports whether the state of a finding is pass, warn or fail.
 func Decided(f rule.Finding) bool {
 	return f.State == rule.Passed || f.State == rule.Warned || f.State == rule.Failed
 }

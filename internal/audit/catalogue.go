@@ -21,9 +21,9 @@ import (
 // OwnRules is the directory of the administrator's rules.
 const OwnRules = "/etc/fettle/rules.d"
 
-// CatalogueOf loads an administrator's rules, and what is needed of fettle's rules: all of them if
-// need is nil, or if there are mistakes, because messages suggest other names. Files of an update in own
-// replace fettle's.
+// CatalogueOf loads an administrator's rules in own, and the rules of fettle that need selects. It
+// loads all of fettle's rules if need is nil, or if own has mistakes, because messages about
+// mistakes suggest other names. Files of an update in own replace fettle's files.
 func CatalogueOf(own []rule.File, need *rule.Needed) (*rule.Catalogue, error) {
 	inputs, sets := platform.Inputs(Sources())
 	files, err := rule.Embedded(rules.FS)

@@ -21,7 +21,7 @@ type Explanation struct {
 	Findings []rule.Finding `json:"findings"`
 }
 
-// Explain returns everything about a rule of the request's catalogue.
+// Explain returns everything about a rule of the request's catalog.
 func (r *Request) Explain(ctx context.Context, of *rule.Rule) (*Explanation, error) {
 	x := &Explanation{Schema: "fettle/explain/v1", Rule: of, Evidence: []*rule.Evidence{}, Tables: []*rule.Table{}, Findings: []rule.Finding{}}
 	for _, e := range r.Catalogue.Evidence() {
@@ -75,7 +75,7 @@ func (r *Request) PrintExplanation(x *Explanation, ruleText bool) error {
 	return nil
 }
 
-// IDs returns the ids of the rules, tables and evidence of a catalogue.
+// IDs returns the ids of the rules, tables and evidence of a catalog.
 func IDs(c *rule.Catalogue) []string {
 	var ids []string
 	for _, r := range c.Rules() {

@@ -267,8 +267,8 @@ func Words(c *cobra.Command, tables ...map[string]Guide) *cobra.Command {
 	return c
 }
 
-// WrongFile turns an error about a missing file that the call names into a usage error: not a
-// failure of the work, but of the call.
+// WrongFile turns the error about a missing file into a usage error if the call names the file,
+// because then the call is wrong.
 func WrongFile(err error, args []string) error {
 	var at *fs.PathError
 	if ui.Code(err) != ui.Failed || !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &at) {
@@ -418,8 +418,9 @@ func Result(s *ui.Screen, doc any, err error) error {
 	return errors.Join(err, ui.Data(s, doc, ui.Code(err)))
 }
 
-// Ended reports the error of a command, unless that was done, and returns the exit code. With
-// --output json or yaml a failure is a document too. A failed write of the output is a failure.
+// Ended reports the error of a command, unless it was reported already, and returns the exit code.
+// With --output json or yaml a failure is a document too. A failed write of the output is a
+// failure.
 func Ended(s *ui.Screen, err error) int {
 	if err != nil && !s.Failed {
 		s.Fail(err)

@@ -81,13 +81,14 @@ func AlsoCalled(f *pflag.FlagSet, name string, words ...string) {
 // alsoCalled is the annotation for other names of a flag.
 const alsoCalled = "also-called"
 
-// Complete sets completions of arguments and flags in a command tree: those given, of --output, and
-// of flags with few values. Keys are command paths without the program's name, "runs show", or with
-// a flag, "logs --by"; " --context" is a flag of the program. Keys of commands outside the tree are
-// ignored.
+// Complete sets the completions of arguments and flags in a command tree: the given ones, and those
+// of --output and of flags with few values. A key is a command path without the program's name,
+// such as "runs show", optionally with a flag, such as "logs --by"; " --context" is a flag of the
+// program. Keys of commands outside the tree are ignored.
 //
-// Only calls of the shell complete. For others it does nothing: cobra keeps each flag that has one,
-// and so the whole tree, until the program ends. The tree without args is for tests and manuals.
+// It does so only if args is a call by a shell's completion, or empty (tests and manuals). In other
+// calls it would waste memory: cobra keeps each flag with a completion, and so the whole command
+// tree, until the program ends.
 func Complete(root *cobra.Command, args []string, completions ...map[string]cobra.CompletionFunc) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return
@@ -145,8 +146,8 @@ func ListOf(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// values prepares the flags of a command: counts accept 12k and 12,000. Commands without
-// arguments complete none, not file names.
+// values prepares the flags of a command: counts accept 12k and 12,000. Commands without arguments
+// do not complete file names.
 func values(c *cobra.Command) {
 	if len(words(c.Use)) == 0 && c.Args != nil && c.ValidArgsFunction == nil && c.Args(c, []string{"x"}) != nil {
 		c.ValidArgsFunction = cobra.NoFileCompletions

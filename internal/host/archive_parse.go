@@ -299,8 +299,8 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 	return nil
 }
 
-// checkParents creates missing parents of entries. It returns an error if an entry is below a
-// path that is not a directory: that of the first one by name.
+// checkParents creates missing parents of entries. It returns an error for the first entry, by
+// name, that is below a path that is not a directory.
 func (p *archiveParser) checkParents() error {
 	below := ""      // first name with a wrong parent
 	proper := "\x00" // the directory of the name before, which is right

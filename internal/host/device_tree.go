@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// DeviceTreeHypervisor returns the hypervisor that the device tree names and the path that tells
-// it, or "". It decides as systemd's detect_vm_device_tree (src/basic/virt.c): a machine of QEMU
-// without KVM has no node of a hypervisor, but one of its configuration device.
+// DeviceTreeHypervisor returns the hypervisor according to the device tree, and the path that
+// identifies it; "" without one. It decides like systemd's detect_vm_device_tree
+// (src/basic/virt.c): QEMU without KVM has no hypervisor node, but a node of its configuration
+// device.
 func (h *Host) DeviceTreeHypervisor() (name, source string) {
 	const tree = "/proc/device-tree"
 	const node = tree + "/hypervisor/compatible"

@@ -14,11 +14,11 @@ func (h *Host) PageSize() int64 {
 	return 4096
 }
 
-// KnownPageSize returns the machine's page size in bytes and where it is from, or 0. The kernel
-// gives it to each program (AT_PAGESZ of the auxiliary vector, getauxval(3)). A copied machine
-// has it by the size of a transparent huge page, a page of 8-byte entries: 512 MiB with pages of
-// 64 KiB and 32 MiB with pages of 16 KiB (Documentation/arch/arm64/hugetlbpage.rst). 2 MiB may be
-// either of 4 KiB or, on ppc64, of 64 KiB.
+// KnownPageSize returns the machine's page size in bytes and its source, or 0 if it is unknown. On
+// a live machine the source is the auxiliary vector (AT_PAGESZ, getauxval(3)). On a copy the page
+// size follows from the size of a transparent huge page: 512 MiB means 64 KiB pages, 32 MiB means
+// 16 KiB pages (Documentation/arch/arm64/hugetlbpage.rst). 2 MiB is ambiguous: 4 KiB pages, or on
+// ppc64 64 KiB pages.
 func (h *Host) KnownPageSize() (bytes int64, source string) {
 	const auxv, huge, atPageSize = "/proc/self/auxv", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", 6
 	if _, live := h.Files.(liveFiles); live {

@@ -26,8 +26,9 @@ type taskRing struct {
 	area []byte // struct perf_event_mmap_page, then the ring
 }
 
-// ringBytes is the total size of all rings, and largestRing that of one, unless a page of each is
-// more. The start and end of a process need about 150 bytes.
+// ringBytes is the maximum total size of all rings, largestRing the maximum size of one. Each ring
+// has at least one page, even if the total is then larger. The start and end of a process need
+// about 150 bytes.
 const (
 	ringBytes   = 512 << 10
 	largestRing = 64 << 10

@@ -76,8 +76,8 @@ type Target struct {
 	OpenShift string
 }
 
-// Targets returns what Target parses: the known releases of Kubernetes and the versions of OpenShift
-// with one of them, oldest first.
+// Targets returns the texts that Target accepts: the known releases of Kubernetes and the versions
+// of OpenShift with one of them, oldest first.
 func (r *Releases) Targets() []string {
 	var out []string
 	for of := r.Oldest; of <= r.Newest; of++ {

@@ -209,7 +209,7 @@ func (r *Releases) Needs(gate string, of Release) []string {
 	return strings.Split(text, ",")
 }
 
-// Loads reports whether kubelets of a release read their files in a way, which is one of the Loader
+// Loads reports whether kubelets of a release read their files in the given way, one of the Loader
 // constants.
 func (r *Releases) Loads(way string, of Release) bool {
 	_, ok := r.at(r.loaders[way], of)

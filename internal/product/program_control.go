@@ -87,7 +87,7 @@ type Start struct {
 	Argv []string
 	Env  []string
 	Dir  string // working directory; "" means "/"
-	// Background means that the program stays in the foreground, so fettle starts it in the
+	// Background is set for a program that does not daemonize: fettle then starts it in the
 	// background.
 	Background bool
 	// UID and GID are the user and group of the program; 0 means root.

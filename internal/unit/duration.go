@@ -110,7 +110,7 @@ func FormatSeconds(s float64) string {
 // suits s seconds, such as the longest time of a column.
 func SecondsLike(s float64) func(float64) string {
 	seconds, name := 86400.0, "d"
-	// With three digits a time below the limit is below that of the next unit: 999.9 ms is 1 s.
+	// At its limit, a unit would round up to the next one: 999.5 ms to 1 s with three digits.
 	for _, u := range []struct {
 		below, seconds float64
 		name           string

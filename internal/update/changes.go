@@ -17,7 +17,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// Changes is what an update changes on a machine: the JSON form of fettle rules stage.
+// Changes lists the verdicts and profiles that an update changes on a machine: the JSON form of
+// fettle rules stage.
 type Changes struct {
 	Schema   string      `json:"schema"` // fettle/rules-update/v1
 	Headline ui.Headline `json:"headline"`
@@ -55,8 +56,8 @@ type OptionChange struct {
 	After  string `json:"after"`
 }
 
-// NewChanges returns what changes from the findings with one update to those with another, both in the
-// order of an audit. The updates may be nil.
+// NewChanges compares the findings and profiles with one update to those with another. Both lists
+// of findings are in the order of an audit. The updates may be nil.
 func NewChanges(ctx context.Context, h *host.Host, now, next *Update, old, newer []rule.Finding, builtin fs.FS) (*Changes, error) {
 	c := &Changes{Schema: "fettle/rules-update/v1", Update: next, Verdicts: changedVerdicts(old, newer), Profiles: []OptionChange{}, InForce: []string{}}
 	for _, name := range next.ProfileNames() {

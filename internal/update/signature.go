@@ -73,7 +73,7 @@ func ParseKey(file string, text []byte) (Key, error) {
 }
 
 // ErrSignature is returned for a file that none of the keys has signed.
-var ErrSignature = errors.New("no key in use has signed this file")
+var ErrSignature = errors.New("not signed by any of the configured keys")
 
 // signer returns the key that has signed data. The signature is what openssl dgst -sha256 -sign
 // writes (ECDSA and RSA) or openssl pkeyutl -sign -rawin (Ed25519); cosign sign-blob writes the

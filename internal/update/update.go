@@ -56,7 +56,7 @@ func Parse(data []byte) (*Update, error) {
 		return nil, fmt.Errorf("not an update: %w", err)
 	}
 	if len(r.File) > mostFiles {
-		return nil, fmt.Errorf("not an update: %d files, and at most %d are read", len(r.File), mostFiles)
+		return nil, fmt.Errorf("not an update: %d files; at most %d allowed", len(r.File), mostFiles)
 	}
 	sum := sha256.Sum256(data)
 	u := &Update{SHA256: hex.EncodeToString(sum[:]), content: r}
@@ -103,7 +103,7 @@ func (u *Update) read(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, mostBytes+1))
 }
 
-// Rules returns the rule files. Their names are those in the program without a directory. A nil
+// Rules returns the rule files, named like the program's rule files, without a directory. A nil
 // update has none.
 func (u *Update) Rules() ([]rule.File, error) {
 	if u == nil {
@@ -133,8 +133,8 @@ func (u *Update) ProfileNames() (out []string) {
 	return out
 }
 
-// Profiles returns the program's profiles, or those of the update where it has them. A nil update
-// has none.
+// Profiles returns the program's profiles, with the update's profiles in place of profiles of the
+// same name. A nil update changes none.
 func (u *Update) Profiles(own fs.FS) fs.FS {
 	if u == nil {
 		return own
@@ -146,7 +146,7 @@ func (u *Update) Profiles(own fs.FS) fs.FS {
 	return overlay{newer, own}
 }
 
-// overlay is a file system with the files of both; those of top win.
+// overlay is a file system with the files of both; files in top take precedence.
 type overlay struct{ top, base fs.FS }
 
 func (o overlay) Open(name string) (fs.File, error) {

@@ -268,7 +268,7 @@ func Releases(table string) cobra.CompletionFunc {
 	}
 }
 
-// figures returns the catalogue's tables, which nothing changes.
+// figures returns the catalog's tables, which are immutable.
 var figures = sync.OnceValues(func() (sizing.Figures, error) {
 	files, err := rule.Embedded(rules.FS)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"fettle.dev/fettle/internal/guide/slow"
 )
 
-// Reached returns the limits that a machine reaches under load, from audits of it that were made in
-// turns: before[0] with less load, during[0] with more, before[1], during[1], and so on. These are
-// the findings of all audits under load that no audit with less load has; and those that users
-// notice whose number is higher in each audit under load, or grows only then. So a change that has
-// nothing to do with the load counts only if it keeps in step. Findings that users notice come
-// first.
+// Reached returns the limits that a machine reaches under load. Its audits were made alternately
+// with less and more load: before[0], during[0], before[1], during[1], and so on. A finding of all
+// audits with more load is a limit if no audit with less load has it. It is also a limit if users
+// notice it, and its number is higher in each audit with more load or grows only during these. So a
+// change unrelated to the load counts only if it happens to follow the alternation. Findings that
+// users notice come first.
 func Reached(before, during []*Audit) (out []rule.Finding) {
 	if len(during) == 0 || len(before) != len(during) {
 		return nil

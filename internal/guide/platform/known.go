@@ -79,7 +79,8 @@ func (k *Known) Answer(input string) fact.Answer {
 	return fact.Answer{Unknown: k.rest}
 }
 
-// Items implements Answers. The order is that of Add, or sorted after Sort.
+// Items implements Answers. The items are in the order in which they were added, or sorted after
+// Sort.
 func (k *Known) Items(set string) (names []string, unknown string) {
 	return k.items[set], cmp.Or(k.unlisted[set], k.rest)
 }

@@ -128,7 +128,7 @@ func (f Finding) Heading() string {
 	return f.Title
 }
 
-// Compare tells how a wanted value bounds a measured one.
+// Compare is the comparison of a measured value with a wanted bound.
 type Compare string
 
 // The comparisons.

@@ -6,8 +6,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Installer is the artefact whose entries are options of satellite-installer. The fix's command is
-// its call and the commands after it.
+// Installer is the Artefact of a fix whose entries are options of satellite-installer. The fix's
+// command is its call and the commands after it.
 const Installer = "installer"
 
 // InstallerCall returns one call of the installer with all options: each call takes minutes and

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// Needed selects entries of the embedded catalogue.
+// Needed selects entries of the embedded catalog.
 type Needed struct {
-	// Platforms are the platforms whose rules are evaluated: without examples and evidence.
+	// Platforms are the platforms whose rules are evaluated. Only drops the examples and evidence
+	// of these rules.
 	Platforms []string
-	// IDs are the ids of rules, tables and evidence to show or test: with the examples of the
-	// rules, and the evidence and tables that explain them.
+	// IDs are the ids of rules, tables and evidence to show or test. Only also keeps the examples
+	// of these rules, and the evidence and tables that explain them.
 	IDs []string
-	// Own are an administrator's files. What they may refer to is kept.
+	// Own are an administrator's files. Only keeps all entries that these files may refer to.
 	Own []File
 }
 
@@ -22,10 +23,11 @@ func (n Needed) named(e *entry) bool {
 	return e.name != "" && slices.ContainsFunc(n.Own, func(f File) bool { return bytes.Contains(f.Text, []byte(e.name)) })
 }
 
-// Only empties all lines that are not needed, before parsing: parsing unused rules would take
-// most of an audit's time. It keeps what the needed rules depend on. Line numbers stay the same. It
-// is for embedded files, which are known to load: each entry begins with "- KIND: NAME" and has its
-// lists (platforms, dependencies, ids) in flow style; examples are a rule's last key.
+// Only empties the lines of entries that are not needed, before the files are parsed, because
+// parsing unused rules would take most of an audit's time. It keeps the rules and tables that
+// needed rules depend on. Line numbers stay the same. It is for embedded files only, because it
+// relies on their form: each entry begins with "- KIND: NAME", its lists (platforms, dependencies,
+// ids) are in flow style, and examples are a rule's last key.
 func Only(files []File, need Needed) []File {
 	all := split(files)
 	c := index(all)
@@ -60,7 +62,7 @@ func both(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
-// entryIndex finds the entries of a catalogue by name.
+// entryIndex finds the entries of a catalog by name.
 type entryIndex struct{ rules, tables map[string]*entry }
 
 func index(all [][]*entry) entryIndex {
@@ -142,7 +144,7 @@ type entry struct {
 	whole      bool // with examples
 }
 
-// needed returns the text with empty lines in place of what is not needed.
+// needed returns the text with the lines that are not needed emptied.
 func (e *entry) needed() []byte {
 	end := len(e.text)
 	if i := bytes.Index(e.text, []byte("\n  examples:")); !e.kept {

@@ -24,6 +24,6 @@ func (l *Log) Inputs(doc string) []*Input {
 			return nil
 		}, func() string { return strings.Join(l.Paths, ",") }),
 		Text(&l.Format, "format", "format of the logs, as for fettle logs --format (default detected)", nil),
-		Word(&l.Unit, "unit", "unit of the durations in the logs (default that of the format)", "ns", "us", "ms", "s"),
+		Word(&l.Unit, "unit", "unit of the durations in the logs (default from the format)", "ns", "us", "ms", "s"),
 	}
 }

@@ -46,8 +46,8 @@ func repairArtefacts(files []*file) ([]Artefact, error) {
 	return out, nil
 }
 
-// collect groups the findings' entries by file. If two findings set the same entry, the later
-// value wins. The reason is the first finding's, or that of the finding whose value it is. Files
+// collect groups the findings' entries by file. If two findings set the same entry, the later value
+// wins. The reason comes from the first finding, or from the finding whose value is used. Files
 // that a rule describes only in words are omitted.
 func collect(findings []rule.Finding) ([]*file, error) {
 	var files []*file

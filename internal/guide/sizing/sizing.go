@@ -129,7 +129,7 @@ type Limit struct {
 	Sources []rule.Source `json:"sources,omitempty"`
 }
 
-// Choice is the selected technology for a component, with the reason against each other one.
+// Choice is the selected technology for a component, with the reasons against the alternatives.
 type Choice struct {
 	For     string        `json:"for"`
 	Take    string        `json:"take"` // "" if no available technology is suitable

@@ -96,7 +96,7 @@ func Of(all []Log, file string) (l *Log, why string, err error) {
 		{func(l *Log, name string) bool { return l.Pattern && l.matches(name) }, ""},
 		{func(l *Log, name string) bool { return path.Base(l.Path) == path.Base(name) && !l.Pattern }, "matched by file name: the configuration writes %s"},
 		{func(l *Log, _ string) bool { return l.Goes != "" }, "matched by the log that the configuration sends to %s"},
-		{func(_ *Log, name string) bool { return name == "-" }, "the only log format of the configuration, that of %s"},
+		{func(_ *Log, name string) bool { return name == "-" }, "the configuration has only one log format, for %s"},
 	} {
 		for _, name := range logformat.NamesBeforeRotation(file) {
 			for i := range all {

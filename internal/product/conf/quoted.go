@@ -10,7 +10,7 @@ type Quoted struct {
 	File         string
 	Line, Column int // of the first byte of Raw, from 1
 	Raw          string
-	// Read converts Raw, or a prefix of it, to the value that the product reads.
+	// Read converts raw text to the value that the product reads. It also accepts a prefix of Raw.
 	Read func(raw string) string
 }
 

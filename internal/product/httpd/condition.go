@@ -124,9 +124,9 @@ func defined(argv []string) []string {
 	return out
 }
 
-// commandDefines returns the names defined on an instance's command line: the unit's, or else the
-// running process's, or else that of Red Hat's sysconfig file. Debian's apachectl adds
-// APACHE_ARGUMENTS from envvars or from the unit's environment.
+// commandDefines returns the names defined on an instance's command line: the command line of the
+// unit, or else of the running process, or else in Red Hat's sysconfig file. Debian's apachectl
+// adds APACHE_ARGUMENTS from envvars or from the unit's environment.
 func commandDefines(h *host.Host, in instance, env map[string]string) []string {
 	var out []string
 	if in.envvars != "" {

@@ -36,8 +36,8 @@ func instances(h *host.Host) ([]conf.Instance, error) {
 
 func rootsOf(*host.Host) []string { return []string{"/etc", "/usr/local/nginx/conf"} }
 
-// prefix returns the base directory of relative names: that of the main file's name on nginx's
-// command line, which may be a symbolic link.
+// prefix returns the base directory of relative names: the directory of the main file, as named on
+// nginx's command line (possibly a symbolic link).
 func prefix(h *host.Host, main string) string {
 	all, _ := instances(h)
 	for _, in := range all {

@@ -129,7 +129,7 @@ var inputs = sync.OnceValue(func() []input {
 		one("foreman_version", fact.Text, "", "The version of Foreman: 3.3 is Satellite 6.12.", (*satellite).foremanVersion),
 		one("release", fact.Text, "", "Installed product and version: Satellite 6.16.1, or Foreman 3.12.0 without a package of Satellite.", (*satellite).release),
 		one("judged_as", fact.Text, "", "Satellite version whose tables apply: the newest that fettle knows up to the installed release, or else the oldest.", (*satellite).judgedAs),
-		one("release_known", fact.Truth, "", "Whether the tables are those of the installed release.", (*satellite).releaseKnown),
+		one("release_known", fact.Truth, "", "Whether the tables belong to the installed release.", (*satellite).releaseKnown),
 		one("role", fact.Text, "", "server or capsule.", (*satellite).role),
 		one("hosts", fact.Number, "", "Registered hosts, as the last usage report of satellite-maintain counted them.", (*satellite).hosts),
 		one("capsule_hosts", fact.Number, "", "Registered hosts, on a Capsule only.", (*satellite).capsuleHosts),

@@ -111,7 +111,7 @@ func New() *Request {
 	}
 	w.inputs = []*sizing.Input{
 		sizing.Text(&w.Version, "version", "version of OpenShift, such as 4.4 (default the newest known)", nil),
-		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without the system's", 1, mostPods).Because(aboutPods),
+		sizing.Count(&w.Pods, "pods", "pods of the whole cluster, without system pods", 1, mostPods).Because(aboutPods),
 		sizing.Count(&w.PodsPerNode, "pods-per-node", "maximum pods on a node (maxPods)", 1, 10000).Because("four times the highest tested maximum of any version"),
 		sizing.Count(&w.PodsPerCore, "pods-per-core", "maximum pods per core of a node; 0 means unlimited", 0, 10000).Because("it cannot exceed maxPods"),
 		sizing.Count(&w.Nodes, "nodes", "worker nodes (default the number that the pods need)", 1, mostNodes).Because(aboutNodes),
@@ -123,7 +123,7 @@ func New() *Request {
 		sizing.Count(&w.HostPrefix, "host-prefix", "prefix length of each node's part of --cluster-cidr", 8, 30).Because("10.0.0.0/8 is the largest private network, and a /30 has an address for one pod"),
 		sizing.Net(&w.MachineCIDR, "machine-cidr", "network of the machines"),
 		sizing.Net(&w.ServiceCIDR, "service-cidr", "network of the services"),
-		sizing.Word(&w.NetworkType, "network-type", "network plug-in (default that of the version)", "OpenShiftSDN", "OVNKubernetes"),
+		sizing.Word(&w.NetworkType, "network-type", "network plug-in (default depends on the version)", "OpenShiftSDN", "OVNKubernetes"),
 		sizing.Truth(&w.IPsec, "ipsec", "encrypt the traffic between nodes"),
 		sizing.Count(&w.MTU, "mtu", "MTU of the machines' network devices in bytes", 576, 65535).Because(aboutMTU),
 		sizing.Number(&w.Rate, "rate", "speed of the machines' network devices in Gbit/s", 0.001, server.MaxRate).Because(aboutRate),

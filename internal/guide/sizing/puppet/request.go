@@ -37,13 +37,13 @@ type Request struct {
 // New returns a request with the defaults.
 func New() *Request {
 	w := &Request{Seconds: 300, Port: 8139}
-	w.inputs = append(w.Log.Inputs("log of the server's requests (default that of the Puppet Server on this machine)"),
+	w.inputs = append(w.Log.Inputs("log of the server's requests (default the log of the Puppet Server on this machine)"),
 		sizing.Count(&w.CPUs, "cpus", "CPUs of the machine", 1, 1024),
 		sizing.Size(&w.RAM, "ram", "memory of the machine, or the part of it for Puppet Server", 512*unit.MiB, 64*unit.TiB),
 		sizing.Word(&w.FrontEnd, "front-end", "the web server for the cache (default the installed one, or nginx)", "nginx", "apache"),
 		sizing.Words(&w.Parts, "parts", "parts to write even if the log gives no reason for them: static, cache, jruby", "static", "cache", "jruby"),
 		sizing.Count(&w.Seconds, "cache-seconds", "lifetime of a cached response in seconds; agents may get a changed file this much later", 1, 86_400).Because("agents run some fifty times a day"),
-		sizing.Count(&w.Port, "port", "port of the server on the loopback, behind the front end", 1024, 65_535).Because("lower ports need root"),
+		sizing.Count(&w.Port, "port", "port on 127.0.0.1 at which the server listens behind the front end", 1024, 65_535).Because("lower ports need root"),
 		sizing.Text(&w.Certname, "certname", "name of the server's certificate (default from its configuration, or the only one)", certname),
 	)
 	return w

@@ -19,7 +19,7 @@ type Capsule struct {
 	REX       int // hosts per job
 }
 
-// mostCapsules is the maximum number of Capsules, far above that of any Satellite.
+// mostCapsules is the maximum number of Capsules, far more than any Satellite has.
 const mostCapsules = 1000
 
 // ParseCapsule parses NAME[,hosts=N][,downloads=N][,rex=N].

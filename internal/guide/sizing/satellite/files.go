@@ -28,7 +28,7 @@ func (p *plan) far() (names []string) {
 	return names
 }
 
-// artefacts writes the files and the steps, in the order of the Tuning Guide (5.1).
+// artefacts adds the files and the steps, in the order of the Tuning Guide (5.1).
 func (p *plan) artefacts() error {
 	health := "satellite-maintain health check"
 	step := func(do, command, restarts, check string) {

@@ -32,8 +32,8 @@ const (
 func NewHTTPD() *HTTPD {
 	w := &HTTPD{MPM: "event", Threads: 25, For: "redhat"}
 	w.inputs = append(w.common("log of httpd, with %D in its LogFormat"),
-		sizing.Word(&w.MPM, "mpm", "multi-processing module (default that of this machine's httpd)", "event", "prefork"),
-		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default that of this machine's httpd)", 1, 20_000),
+		sizing.Word(&w.MPM, "mpm", "multi-processing module (default the module of this machine's httpd)", "event", "prefork"),
+		sizing.Count(&w.Threads, "threads", "ThreadsPerChild of event (default the value of this machine's httpd)", 1, 20_000),
 		sizing.Word(&w.For, "for", "layout of the configuration files (default this machine's)", "debian", "redhat", "satellite"))
 	return w
 }

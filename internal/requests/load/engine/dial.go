@@ -75,8 +75,8 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 		return conn, nil
 	}
 	secured := tls.Client(conn, d.TLS)
-	// A handshake needs a deep stack, which would remain that of the caller: 16 KiB for each of
-	// thousands of virtual hosts.
+	// A handshake needs a deep stack. In the caller's goroutine the stack would keep that size: 16
+	// KiB for each of thousands of virtual hosts.
 	shaken := make(chan error, 1)
 	go func() { shaken <- secured.HandshakeContext(ctx) }()
 	if err := <-shaken; err != nil {

@@ -38,7 +38,7 @@ func (l *Lost) Why() string {
 	return fmt.Sprintf("%v (last report at %s)", l.Err, when)
 }
 
-// Gone is the error of a session that knows what became of its worker.
+// Gone is the error of a session that knows why its worker ended.
 type Gone struct{ Why string }
 
 func (g *Gone) Error() string { return g.Why }
