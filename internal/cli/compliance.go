@@ -25,7 +25,7 @@ type ComplianceResult struct {
 
 func importComplianceCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "compliance FILE", Short: "Print what a compliance scan requires, for keep.d",
+		Use: "compliance FILE", Short: "Print the settings that a compliance scan requires",
 		Long: `Reads the result of a compliance scan (OpenSCAP: oscap xccdf eval --results-arf FILE) and
 prints the settings that its rules require as lines for a file in ` + tune.KeepDir + `.
 With such a file, tune never writes a value that a rule does not allow. An XCCDF results

@@ -38,7 +38,7 @@ fettle tune --plan FILE applies exactly this plan.`,
 				return ui.Without(errors.New("want profiles or --update, not both"), "--update")
 			}
 			if o.Save, o.Set = saving.request(o.Set); len(args) > 0 && len(o.Set) > 0 {
-				return ui.Without(errors.New("want profiles or --set, not both (with --save: both)"), "--set")
+				return ui.Without(errors.New("want profiles or --set, not both; to combine them, add --save"), "--set")
 			}
 			if o.sysctl && a.screen.Format != ui.Table {
 				return ui.Without(fmt.Errorf("--sysctl prints a sysctl.d file; leave out --output %s", a.output), "--output")
@@ -59,7 +59,7 @@ fettle tune --plan FILE applies exactly this plan.`,
 
 // complianceFlag adds --compliance.
 func complianceFlag(c *cobra.Command, file *string) {
-	c.Flags().StringVar(file, "compliance", "", "also keep what the rules of this scan require, an ARF or XCCDF result; fettle import compliance makes that permanent")
+	c.Flags().StringVar(file, "compliance", "", "also keep the values that a compliance scan requires: its result file, ARF or XCCDF; fettle import compliance makes this permanent")
 }
 
 func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {

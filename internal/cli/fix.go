@@ -33,7 +33,7 @@ import (
 // FixResult is the JSON form of fettle fix.
 type FixResult struct {
 	Schema string `json:"schema"` // fettle/fix/v1
-	// Headline describes the changes, and those that remain to be made by hand.
+	// Headline describes the changes that were made, and those to be made by hand.
 	Headline ui.Headline `json:"headline"`
 	// Plan has the changes that undo can revert. It is nil without such changes.
 	Plan *tune.Plan `json:"plan,omitempty"`

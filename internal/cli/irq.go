@@ -13,9 +13,9 @@ func irqCommand(a *app) *cobra.Command {
 	show := &cobra.Command{
 		Use: "show", Short: "Show which CPUs serve the interrupts of each device",
 		Long: `Shows for each device which CPUs serve its interrupts, and whether they are on the
-device's NUMA node; the CPUs of software queues (RPS, RFS, XPS); and which CPUs and
-interrupts irqbalance leaves out: by its configuration, or else isolated and nohz_full
-CPUs. Counts are since boot.`,
+device's NUMA node. It also shows the CPUs of software queues (RPS, RFS, XPS), and the
+CPUs and interrupts that irqbalance does not use: those in its configuration, or else
+isolated and nohz_full CPUs. Counts are since boot.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			h, err := a.host()

@@ -21,9 +21,9 @@ func powerRecordCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "record -- COMMAND...", Short: "Show what the CPUs did, and the energy, during a command",
 		Long: `Runs a command, and shows what the CPUs did meanwhile, as fettle power does. With RAPL it
-also shows the energy of the processor packages and their memory, which includes that of
-all other processes. The command's output goes to standard error. If the command
-fails, fettle exits with 1, and the report shows the exit code of the command.`,
+also shows the energy of the processor packages and their memory, which includes the
+energy that all other processes use. The command's output goes to standard error. If the
+command fails, fettle exits with 1, and the report shows the exit code of the command.`,
 		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
 		RunE:        func(c *cobra.Command, args []string) error { return a.powerRecord(c.Context(), args, all) },
 	}

@@ -44,7 +44,7 @@ func rulesCommand(a *app) *cobra.Command {
 	c.AddCommand(rulesUpdateCommands(a)...)
 	c.AddCommand(
 		&cobra.Command{
-			Use: "list [PLATFORM...]", Short: "List the rules, tables and evidence of the catalogue",
+			Use: "list [PLATFORM...]", Short: "List the rules, tables and evidence of the catalog",
 			RunE: func(_ *cobra.Command, args []string) error { return a.rulesList(args) },
 		},
 		&cobra.Command{
@@ -198,7 +198,7 @@ func pickRules(c *rule.Catalogue, ids []string) ([]*rule.Rule, error) {
 // noRule returns the error for an unknown id.
 func noRule(c *rule.Catalogue, id string) error {
 	if strings.Contains(id, "/") {
-		return ui.Hinted(ui.Usage, fmt.Errorf("%s: the name of a file of rules ends in .yaml", id), "fettle rules list shows the ids of rules")
+		return ui.Hinted(ui.Usage, fmt.Errorf("%s: the name of a rule file must end in .yaml", id), "fettle rules list shows the ids of rules")
 	}
 	return ui.Hinted(ui.Usage, fmt.Errorf("no rule has the id %q%s", id, internaltext.Suggest(id, audit.IDs(c))), "fettle rules list shows all ids")
 }

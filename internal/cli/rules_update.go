@@ -27,7 +27,8 @@ func rulesUpdateCommands(a *app) []*cobra.Command {
 		Use: "stage FILE", Short: "Show what a signed update of rules and profiles changes",
 		Long: `Reads an update of fettle's rules and profiles (a ZIP file), and checks its signature in
 FILE.sig with the public keys in ` + internalupdate.KeyDir + `/*.pem. It then shows which verdicts and
-profiles would change on this machine. Nothing is in force before fettle rules release.`,
+profiles would change on this machine. The update takes effect with
+fettle rules release.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.rulesStage(c.Context(), args[0], key, older) },
 	}
@@ -41,11 +42,11 @@ profiles would change on this machine. Nothing is in force before fettle rules r
 			RunE: func(c *cobra.Command, _ []string) error { return a.rulesStaged(c.Context()) },
 		},
 		{
-			Use: "release", Short: "Put the staged update in force", Args: cobra.NoArgs,
+			Use: "release", Short: "Apply the staged update of rules and profiles", Args: cobra.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error { return a.rulesRelease(c.Context()) },
 		},
 		{
-			Use: "withdraw", Short: "Return to the rules and profiles of the program", Args: cobra.NoArgs,
+			Use: "withdraw", Short: "Remove updates; use fettle's own rules and profiles", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return a.rulesWithdraw() },
 		},
 	}
@@ -122,7 +123,7 @@ func (a *app) rulesStage(ctx context.Context, file, key string, older bool) erro
 		return err
 	}
 	if now != nil && u.Number < now.Number && !older {
-		return ui.Hinted(ui.Refused, fmt.Errorf("%s: number %d is older than number %d, which is in force", file, u.Number, now.Number), "fettle rules stage FILE --older stages it nevertheless")
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s: number %d is older than number %d, which is in force", file, u.Number, now.Number), "fettle rules stage FILE --older stages it anyway")
 	}
 	return a.showUpdate(ctx, now, u, by.File, "staged", func() error { return a.updates().Stage(data) })
 }

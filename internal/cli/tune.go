@@ -39,7 +39,7 @@ func savedFlags(c *cobra.Command, set *[]string) *savedOptions {
 	var o savedOptions
 	f := c.Flags()
 	f.StringArrayVar(set, "set", nil, "set SETTING=VALUE in addition to the active profiles; repeatable")
-	f.BoolVar(&o.on, "save", false, "keep the settings of --set in the profile kernel_settings, which stays on top of all profiles")
+	f.BoolVar(&o.on, "save", false, "save the settings of --set in the profile kernel_settings, which overrides all other profiles")
 	f.StringArrayVar(&o.Unset, "unset", nil, "with --save: remove this saved SETTING and restore its value; repeatable")
 	f.StringSliceVar(&o.Replace, "replace", nil, "with --save: remove all other saved settings of these plug-ins, such as sysctl (all: of every plug-in)")
 	cliutil.Reads(f, "set", "vm.swappiness=10", readsChange)
