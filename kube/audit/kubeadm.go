@@ -102,8 +102,8 @@ type configMap struct{ Data map[string]string }
 // kubeadmMap is the ConfigMap with kubeadm's configuration.
 const kubeadmMap = "kubeadm-config"
 
-// controlPlane reads the control plane's flags that pods do not show, from kubeadm's configuration
-// or that of OpenShift's API servers.
+// controlPlane reads the control plane's flags that pods do not show, from the configuration of
+// kubeadm or of OpenShift's API servers.
 func (s *Survey) controlPlane(ctx context.Context) {
 	if s.cluster.OpenShift != "" {
 		s.openShiftFlags(ctx)

@@ -160,7 +160,7 @@ func (p placed) same(ctx context.Context, boot string, n *core.Node) error {
 			is += fmt.Sprintf(", but node %s", own.Name)
 		}
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("%s (its boot id is %s, that of %s is %s); the state of the kubelet's managers can only be read on the node itself", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
+	return ui.Hinted(ui.Refused, fmt.Errorf("%s (its boot id is %s; node %s has %s); the state of the kubelet's managers can only be read on the node itself", is, boot, n.Name, theirs), p.advice("node "+n.Name, n.Name))
 }
 
 // podsOn returns the pods bound to a node.

@@ -218,7 +218,7 @@ func TestPodExplainRefuses(t *testing.T) {
 		{[]string{"pod", "explain", two, "--root", root, "--only", "Pod/third"}, ui.Usage, "has no Pod/third"},
 		{[]string{"pod", "explain", two, "--root", root, "--only", "pod/other"}, ui.Done, "pod other on perf-node"},
 		{[]string{"pod", "explain", file, "--expect", "good"}, ui.Usage, `--expect "good": want admitted`},
-		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node (its boot id is " + bootID + ", that of other is another)"},
+		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "is not node other, but node perf-node (its boot id is " + bootID + "; node other has another)"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "other"}, ui.Refused, "run this command on node other as root, over ssh or in a pod with hostPID and the node's root file system: kubectl debug node/other, then --root /host; or run kubectl fettle pod record DIR on the node, and pod explain FILE --state DIR on this machine"},
 		{[]string{"pod", "explain", file, "--root", root, "--node", "new"}, ui.Failed, " is node new: the Node object has no boot id (status.nodeInfo.bootID)"},
 		{[]string{"pod", "explain", file, "--root", stranger}, ui.Refused, "is not a node of this cluster: none of its 3 nodes has the boot id stranger; 1 node has no boot id"},

@@ -56,6 +56,7 @@ func schemaCommand(a *app) *cobra.Command {
 	kinds := slices.Sorted(maps.Keys(documents))
 	return &cobra.Command{
 		Use: "schema [KIND]", Short: "Print the JSON Schema of an output",
+		Long: "Prints the JSON Schema of one kind of JSON output. Without KIND it lists the kinds.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

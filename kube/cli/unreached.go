@@ -55,12 +55,12 @@ func (a *app) unreached(err error) error {
 		}
 		return ui.Hinted(ui.Failed, fmt.Errorf("no answer from the API server %s (%s) %s%s", a.server, a.kube.where(), within, askedOf(err.Error(), address)), "raise --request-timeout; test with kubectl get --raw /readyz --request-timeout=10s")
 	case unreadable(err):
-		return ui.Hinted(ui.Failed, fmt.Errorf("the answer of %s (%s) is not that of an API server: %w", a.server, a.kube.where(), innermost(err)), "check its address"+a.kube.inFile()+"; test with kubectl get --raw /readyz")
+		return ui.Hinted(ui.Failed, fmt.Errorf("the answer of %s (%s) does not look like an API server's: %w", a.server, a.kube.where(), innermost(err)), "check its address"+a.kube.inFile()+"; test with kubectl get --raw /readyz")
 	}
 	return err
 }
 
-// noPages is a transport that rejects web pages, such as that of a proxy or of a login.
+// noPages is a transport that rejects web pages, such as the page of a proxy or a login.
 type noPages struct{ next http.RoundTripper }
 
 var errPage = errors.New("it is a web page")

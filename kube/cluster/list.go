@@ -20,8 +20,9 @@ type list[T any] struct {
 	Items []T
 }
 
-// Pages calls see for each object of a list, size objects a request, and keeps only one answer in
-// memory. path may have a query. An error of see ends it. It returns the version of the list.
+// Pages calls see for each object of a list. It requests size objects at a time, and keeps only one
+// answer in memory. path may have a query. An error of see ends the list and is returned. version
+// is the list's resource version.
 func Pages[T any](ctx context.Context, get Getter, path string, size int, see func(*T) error) (version string, err error) {
 	path, query, _ := strings.Cut(path, "?")
 	if query != "" {

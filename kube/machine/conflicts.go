@@ -1,4 +1,4 @@
-// around reads what else acts on a cluster's machines: other controllers that remediate them, and
+// This file reads what else acts on a cluster's machines: other controllers that remediate them, and
 // reasons for remediation to wait. It only reads.
 
 package machine

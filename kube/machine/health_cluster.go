@@ -168,10 +168,11 @@ func (a *Answer) Refused() map[*Machine]string {
 	return out
 }
 
-// RollOut parses a KubeletPool (fettle.dev/v1alpha1), and returns why remediation waits for its
-// rollout, whose nodes are temporarily not Ready. It returns "" without a rollout, or if the
-// rollout is paused, has failed, or waits for unavailable nodes: these may need remediation, and
-// both would wait forever. A rollout stuck at a silent node does not count either.
+// RollOut parses a KubeletPool (fettle.dev/v1alpha1), and returns the reason why remediation must
+// wait for its rollout, or "". Remediation waits because a rollout makes nodes not Ready for a
+// short time. It does not wait if the rollout is paused, has failed, is stuck at an unresponsive
+// node, or itself waits for unavailable nodes. Such nodes may need remediation, so both would wait
+// forever.
 func RollOut(pool []byte) (why string, err error) {
 	var p struct {
 		Metadata meta.ObjectMeta `json:"metadata"`

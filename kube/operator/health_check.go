@@ -150,7 +150,7 @@ func (c *healthController) later(all []machine.Answer) (r reconcile.Result) {
 	return r
 }
 
-// say writes the status of all checks, last that of the check whose machine is remediated. With
+// say writes the status of all checks. The check whose machine is remediated comes last. With
 // locked, it returns an error if a check was changed after it was read.
 func (c *healthController) say(ctx context.Context, all []machine.Answer, locked bool) error {
 	turn := machine.Turn(all)

@@ -35,7 +35,7 @@ import (
 // delete depends on memory: any machine in deletion counts, so a restarted operator deletes no more
 // machines than a continuously running one. Decisions use caches. Before a deletion, the decision
 // is repeated with the API server's data, and written into the status of the checks that were read:
-// first the waiting ones, then that of the machine. If two operators act at once, one gets a
+// first the waiting checks, then the check of the machine. If two operators act at once, one gets a
 // conflict and deletes nothing.
 
 // HealthOptions configure the controller.

@@ -82,8 +82,8 @@ func (r *Reader) truth(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// number decodes a whole number. With API its range is that of the field's type, for unsigned ones
-// up to int64's maximum. Otherwise it has 32 bits and, without a tag min, is at least 0.
+// number decodes a whole number. With API it has the range of the field's type; the maximum of
+// unsigned types is int64's. Otherwise it has 32 bits and, without a tag min, is at least 0.
 func (r *Reader) number(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	bits, least := 32, int64(0)
 	if r.API {

@@ -46,7 +46,7 @@ var Reasons = []struct {
 }{
 	{RefusedProfile, true, "a profile does what the operator does not allow; nodes that would get this profile stay unchanged"},
 	{UnreadableProfile, true, "a profile cannot be read as TuneD's language; nodes that would get this profile stay unchanged"},
-	{DuplicateProfile, true, "two profiles have one name and different content. That of the object `default` applies; if neither is in `default`, nodes that would get this profile stay unchanged"},
+	{DuplicateProfile, true, "two profiles have one name and different content. The profile of the object `default` applies; if neither is in `default`, nodes that would get this profile stay unchanged"},
 	{InvalidProfile, true, "a profile's name is not valid; nodes that would get this profile stay unchanged"},
 	{InvalidRule, true, "a rule's profile name is not valid, or an item of `match` has no label, or a type other than node and pod. Such an item matches no node"},
 	{UnknownManagementState, true, "`managementState` of the object `default` is unknown; no node is changed"},

@@ -86,7 +86,7 @@ func (p *catalogue) choose(same []copyOf) *recommendText {
 			other := first(rivals, func(o copyOf) bool { return o.Data != c.Data })
 			c.add(c.note(DuplicateProfile, 0, "profile %s is also in %s, with different content; nodes that would get it stay unchanged", c.Name, elsewhere(c, other)))
 		case !rival && c.Data != holds.Data:
-			c.add(c.note(DuplicateProfile, 0, "profile %s differs from that of Tuned %s, which applies", c.Name, DefaultName))
+			c.add(c.note(DuplicateProfile, 0, "profile %s differs from the profile in Tuned %s, which applies", c.Name, DefaultName))
 		case !rival || len(rivals) > 1:
 			twin := first(rivals, func(o copyOf) bool { return o.object != c.object || o.index != c.index })
 			c.add(c.note(SameProfile, 0, "profile %s is also in %s, with the same content", c.Name, elsewhere(c, twin)))

@@ -2,8 +2,8 @@
 // files before writing them, verifies the kubelet's reports, and rolls back a failed change. After
 // kill -9 at any point, the next start finishes or rolls back the change (Recover).
 //
-// It uses package journal with its own directory (DefaultStateDir), apart from that of `fettle
-// undo`: restoring only the files would leave a kubelet that does not start.
+// It uses package journal with its own directory (DefaultStateDir). `fettle undo` has another one,
+// because restoring only the files would leave a kubelet that does not start.
 package node
 
 import (

@@ -248,7 +248,7 @@ func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what st
 		l, err = leases.Update(ctx, l, meta.UpdateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
-		return nil, nil, fmt.Errorf("%w: another process was first", ErrBusy)
+		return nil, nil, fmt.Errorf("%w: another process has taken the lease", ErrBusy)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the lease %s/%s: %w", namespace, machine.ScaleLease, err)

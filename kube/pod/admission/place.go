@@ -71,8 +71,9 @@ func (p *Placement) selected(n *Node, l *Place) bool {
 	return ok && err == nil
 }
 
-// obstacles returns what excludes the pod from the node, in the order of the kubelet's checks after
-// that of resources. The kubelet checks only NoExecute taints, the scheduler also NoSchedule.
+// obstacles returns the reasons that exclude the pod from the node, in the order of the kubelet's
+// checks after the check of resources. The kubelet checks only NoExecute taints, the scheduler also
+// NoSchedule.
 func (p *Placement) obstacles(n *Node, l *Place, effects ...core.TaintEffect) []obstacle {
 	var all []obstacle
 	if l != nil && !p.selected(n, l) {

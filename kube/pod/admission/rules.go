@@ -35,14 +35,14 @@ func (p *Pod) refusedByAPI() []string {
 	for _, name := range containers.names() {
 		sum := containers[name]
 		if own, ok := p.Requests[name]; ok && sum.Cmp(own) > 0 {
-			wrong = append(wrong, fmt.Sprintf("the containers request %s of %s, the pod as a whole only %s", sum.String(), name, own.String()))
+			wrong = append(wrong, fmt.Sprintf("the containers request %s of %s, the pod as a whole requests only %s", sum.String(), name, own.String()))
 		}
 	}
 	containers = p.sum(limitsOf)
 	for _, name := range containers.names() {
 		sum := containers[name]
 		if own, ok := p.Limits[name]; ok && isHugePages(name) && sum.Cmp(own) > 0 {
-			wrong = append(wrong, fmt.Sprintf("the limits of the containers are %s of %s, that of the pod as a whole only %s", sum.String(), name, own.String()))
+			wrong = append(wrong, fmt.Sprintf("the limits of the containers are %s of %s, the limit of the pod as a whole is only %s", sum.String(), name, own.String()))
 		}
 	}
 	for _, c := range p.Containers {

@@ -30,7 +30,7 @@ func TestRefusedByAPI(t *testing.T) {
 		"two of a name":          {pod(Container{Name: "c"}, Container{Name: "c"}), "two containers"},
 		"no containers":          {Pod{}, "no containers"},
 		"pod: less than its containers": {Pod{Containers: []Container{{Name: "c", Requests: with("cpu=2")}}, Requests: with("cpu=1")},
-			"the pod as a whole only 1"},
+			"the pod as a whole requests only 1"},
 		"pod: a device": {Pod{Containers: []Container{{Name: "c"}}, Requests: with("example.com/nic=1"), Limits: with("example.com/nic=1")}, "unknown resource"},
 	} {
 		got := strings.Join(c.pod.refusedByAPI(), "\n")

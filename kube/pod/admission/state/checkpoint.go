@@ -7,9 +7,9 @@ import (
 	"fettle.dev/fettle/kube/pod/admission/state/checksum"
 )
 
-// The files have had these forms. The checksum of each is that of the kubelet's Go value
-// without `data` and `dataChecksum`; where `data` is present, a kubelet from 1.37 on reads
-// only that.
+// The files have had these forms. The checksum of each is the checksum of the kubelet's Go value
+// without `data` and `dataChecksum`. If `data` is present, a kubelet from 1.37 on reads nothing
+// else.
 //
 //	Kubernetes          cpu_manager_state             memory_manager_state
 //	1.18 (1.22) to 1.35 the four first keys           the four first keys
