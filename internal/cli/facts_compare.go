@@ -30,15 +30,15 @@ func factsCompareCommand(a *app) *cobra.Command {
 		Use: "compare MACHINE...", Short: "Compare machines: which values differ, and why",
 		Long: `Compares the facts and settings of machines. A MACHINE is an archive made by fettle
 facts --archive, a directory such as an unpacked sosreport, or a directory of these. One
-machine is compared with this machine, or with that of --root. Of more than two machines
-it names those that deviate from the majority. For each value it shows the file, profile
-or boot parameter that sets it. Differences that are to be expected (identifiers,
-counters, values that follow from another one) are counted, and listed with --all. An
-unknown value is never a difference.`,
+machine is compared with this machine, or with the machine in --root. With more than two
+machines it names the ones that deviate from the majority. For each value it shows the
+file, profile or boot parameter that sets it. Expected differences (identifiers, counters,
+values that follow from another one) are counted, and listed with --all. An unknown value
+is never a difference.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.factsCompare(c.Context(), args, v) },
 	}
-	c.Flags().BoolVarP(&v.All, "all", "a", false, "also list the differences that are to be expected")
+	c.Flags().BoolVarP(&v.All, "all", "a", false, "also list the expected differences")
 	c.Flags().BoolVar(&v.Details, "details", false, "list every difference and every machine")
 	return c
 }
@@ -113,7 +113,7 @@ func (a *app) comparedMachines(args []string) (machines []comparedMachine, err e
 		}
 		machines = append(machines, m)
 	case a.root != "":
-		return nil, ui.Without(errors.New("--root names one machine more; name it as an argument"), "--root")
+		return nil, ui.Without(errors.New("--root would add a machine; name it as an argument"), "--root")
 	}
 	short := map[string]int{}
 	for _, p := range paths {
@@ -129,7 +129,7 @@ func (a *app) comparedMachines(args []string) (machines []comparedMachine, err e
 	return machines, nil
 }
 
-// machineName returns the name of a machine from that of its archive.
+// machineName returns the name of a machine from the name of its archive.
 func machineName(p string) string {
 	if abs, err := filepath.Abs(p); err == nil {
 		p = abs
@@ -197,7 +197,7 @@ func (a *app) readCompared(ctx context.Context, machines []comparedMachine) (c *
 	return c, read, failed, nil
 }
 
-// whoSets returns what sets the values of settings on a machine.
+// whoSets returns the files and programs that set the values of settings on a machine.
 func (a *app) whoSets(ctx context.Context, machine comparedMachine, questions []compare.Question) []*compare.Source {
 	answers := make([]*compare.Source, len(questions))
 	h, err := machine.open()

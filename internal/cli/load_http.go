@@ -42,7 +42,7 @@ func loadHTTPCommand(a *app) *cobra.Command {
 does not respond. Latency counts from the time at which a request was due, so a stall
 counts for every delayed request. With --connections N, each of N connections sends the
 next request after the last response; --requests limits the requests per connection. The
-server's warm-up is detected and not counted. The result says if this machine was too
+server's warm-up is detected and not counted. The result says whether this machine was too
 slow for the rate. Servers other than this machine must be allowed (--allow).
 
   --find-knee  search for the highest rate that meets the thresholds of --expect
