@@ -20,7 +20,7 @@ import (
 // the first reason that applies.
 const (
 	Failed              = "Failed"              // Applied is False
-	Deferred            = "Deferred"            // Applied is False until a boot
+	Deferred            = "Deferred"            // Applied is False until the next boot
 	NoProfile           = "NoProfile"           // Applied is Unknown
 	TunedError          = "TunedError"          // Degraded is True
 	TunedDeferredUpdate = "TunedDeferredUpdate" // Degraded is True
@@ -206,8 +206,8 @@ type Values struct {
 	Profile string                 `json:"profile"`
 	Counts  map[plugin.Verdict]int `json:"counts"`
 	Values  []Value                `json:"values"`
-	// Omitted is the number of values left out to stay within 32 KiB; values that are in force go
-	// first.
+	// Omitted is the number of values left out to stay within 32 KiB. Values that are in force are
+	// left out first.
 	Omitted int `json:"omitted,omitempty"`
 }
 

@@ -71,7 +71,7 @@ unchanged.`,
 	return c
 }
 
-// scaleRun returns a scale run that has not started.
+// scaleRun returns a scaling run that has not started.
 func (a *app) scaleRun(sets []string, o scaleOptions) (*scale.Run, string, error) {
 	config, err := a.config()
 	if err != nil {

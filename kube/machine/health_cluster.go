@@ -239,10 +239,10 @@ type LeaseSeen struct {
 // leaseTime is the default duration of a lease.
 const leaseTime = time.Minute
 
-// Scaling returns why remediation waits for a scale that holds the lease machine.ScaleLease, or "".
-// l is nil without a lease. A lease unchanged for its duration belongs to a killed program. The
-// duration counts from the first observation here, not by the holder's clock. until is when the
-// lease ends unless renewed.
+// Scaling returns why remediation waits for the process that scales machine sets, or "". That
+// process holds and renews the lease machine.ScaleLease, l; nil means none. A lease that is
+// unchanged for its duration belongs to a killed process. The duration counts from the first
+// observation here, not by the holder's clock. until is the end of the lease unless it is renewed.
 func Scaling(l *coordination.Lease, last LeaseSeen, now time.Time) (why string, seen LeaseSeen, until time.Time) {
 	if l == nil {
 		return "", LeaseSeen{}, time.Time{}

@@ -28,7 +28,7 @@ type Input struct {
 	// Others are controllers of other kinds that remediate nodes.
 	Others []Other
 	// Pauses are the reasons for remediation to wait, as sentences: a rollout of the kubelet's
-	// settings, a scale, an upgrade of the cluster.
+	// settings, scaling, an upgrade of the cluster.
 	Pauses []string
 	// ReportOnly names another controller of the checks, for which fettle only reports, or "".
 	ReportOnly string

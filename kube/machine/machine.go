@@ -43,7 +43,7 @@ const (
 )
 
 // ScaleLease is the name of the Lease, in the machines' namespace, that is held while machine sets
-// are scaled. ScaleAnnotation on the lease describes the scale.
+// are scaled. ScaleAnnotation on the lease describes the scaling.
 const (
 	ScaleLease      = "fettle-scale"
 	ScaleAnnotation = "fettle.dev/scale"

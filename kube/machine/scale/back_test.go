@@ -219,7 +219,7 @@ func TestRecord(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"replicas":0,"machines":["a","b"],"machine_set_uid":"this"}`:         "0 replicas but machines named: the roll would empty the set",
 		`{"replicas":0,"machines":[],"machine_set_uid":"this"}`:                "0 replicas but the set wants 2: the roll would empty it",
-		`{"replicas":1,"machines":["a","b","c"],"machine_set_uid":"this"}`:     "3 machines for a set of 1 replica; a roll has at most twice as many",
+		`{"replicas":1,"machines":["a","b","c"],"machine_set_uid":"this"}`:     "3 machines for a set of 1 replica; a rollout has at most twice as many",
 		`{"replicas":2,"machines":["a","b","c","d"],"machine_set_uid":"this"}`: "", // it began afresh, with two new ones
 	} {
 		set.Annotations = map[string]string{machine.RollAnnotation: text}

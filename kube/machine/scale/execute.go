@@ -14,7 +14,7 @@ import (
 	"fettle.dev/fettle/kube/machine"
 )
 
-// Cluster provides access to a cluster for a scale; Live implements it.
+// Cluster provides the access to a cluster that scaling needs; Live implements it.
 type Cluster interface {
 	// Read reads the named sets and the other input of a plan. It reads pods and disruption budgets
 	// only if pods is set, because a cluster has many.
@@ -39,7 +39,7 @@ const Mine = "fettle"
 // CordonReason is the beginning of the reason in a node's cordon annotation.
 const CordonReason = "kubectl fettle scale"
 
-// Goal is the target of a scale.
+// Goal is the target of scaling: a number of machines, or new machines.
 type Goal struct {
 	// Machines is the total number of machines that the sets should have. With Roll, all machines
 	// are replaced instead.
@@ -49,7 +49,7 @@ type Goal struct {
 	Afresh bool
 }
 
-// Options of a scale.
+// Options of a scaling operation.
 type Options struct {
 	Goal
 	// Batch, QPS and Burst are the fields of scale.Input.
@@ -78,7 +78,7 @@ type Done struct {
 	TookS  float64  `json:"took_s"`
 }
 
-// ShutNode is a node that a scale cordoned.
+// ShutNode is a node that was cordoned for scaling.
 type ShutNode struct {
 	Name string
 	// Goes reports whether the node stays unschedulable because its machine is being deleted or is
@@ -129,7 +129,7 @@ var (
 	// ErrBlocked means that the plan is blocked in the present state.
 	ErrBlocked = errors.New("the plan cannot be executed now")
 	// ErrBegun means that a rollout has started and is incomplete.
-	ErrBegun = errors.New("a roll is not finished")
+	ErrBegun = errors.New("an earlier replacement of machines (--roll) is not finished")
 	// ErrLeft means that the run could not revert a temporary change.
 	ErrLeft = errors.New("could not be removed")
 )

@@ -28,7 +28,8 @@ type NotCome struct {
 	Unmade   []string
 	// Counts describes how many have joined.
 	Counts string
-	// Back is the number of the sets' machines without those that have not joined.
+	// Back is the number of machines to which the sets would return without the machines that have
+	// not joined.
 	Back   int
 	unmade int
 	// Late is how long the run waited for them; 0 if it did not wait.

@@ -192,7 +192,7 @@ func (l *Live) Cordon(ctx context.Context, node, why string) error {
 	return err
 }
 
-// Uncordon reverts the cordon of a scale.
+// Uncordon reverts Cordon.
 func (l *Live) Uncordon(ctx context.Context, node string) error {
 	n, err := l.API.CoreV1().Nodes().Get(ctx, node, meta.GetOptions{})
 	if err == nil && strings.HasPrefix(n.Annotations[cluster.Cordoned], CordonReason) {
@@ -209,20 +209,21 @@ func (l *Live) Drain(ctx context.Context, node string, patience time.Duration) e
 	return (&cluster.Node{Client: l.Evicting, Name: node, Patience: patience, Force: l.Force}).Drain(ctx)
 }
 
-// LeaseTime is how long a killed scale's lease blocks other scales and remediation.
+// LeaseTime is the time for which the lease of a killed process blocks scaling and remediation.
 const LeaseTime = time.Minute
 
 var (
 	// ErrBusy means that another process is scaling machine sets.
 	ErrBusy = errors.New("machine sets are already being scaled")
-	// ErrLease means that the lease does not belong to a scale, or is damaged.
+	// ErrLease means that the lease was not made for scaling, or is damaged.
 	ErrLease = errors.New("invalid lease")
 	// ErrLost means that another process has taken the lease.
 	ErrLost = errors.New("this process has lost its lease")
 )
 
-// Hold acquires the lease machine.ScaleLease, which blocks other scales and remediation, and renews
-// it until the caller runs release. The returned context ends with ErrLost if the lease is lost.
+// Hold acquires the lease machine.ScaleLease, which blocks other scaling and remediation, and
+// renews it until the caller runs release. The returned context ends with ErrLost if the lease is
+// lost.
 func Hold(ctx context.Context, api kubernetes.Interface, namespace, who, what string) (held context.Context, release func() error, err error) {
 	leases := api.CoordinationV1().Leases(namespace)
 	seconds := int32(LeaseTime / time.Second)

@@ -22,8 +22,8 @@ type Begun struct {
 	Set types.UID `json:"machine_set_uid"`
 }
 
-// ErrRecord means that the record of a roll is damaged, or belongs to another set.
-var ErrRecord = errors.New("invalid record of a roll")
+// ErrRecord means that the record of a rollout (--roll) is damaged, or belongs to another set.
+var ErrRecord = errors.New("invalid record of a rollout")
 
 // BegunOn returns the record of the rollout in progress on a set; ok is false if none exists. It
 // returns ErrRecord for an invalid record, with which a rollout would remove serving machines.
@@ -74,7 +74,7 @@ func (b *Begun) impossible(s *machine.Set) string {
 	case b.Replicas == 0 && replicas(s) > 0:
 		return text.Sprintf("0 replicas but the set wants %d: the roll would empty it", replicas(s))
 	case len(b.Machines) > most:
-		return text.Sprintf("%d machines for a set of %s; a roll has at most twice as many", len(b.Machines), text.Count(b.Replicas, "replica"))
+		return text.Sprintf("%d machines for a set of %s; a rollout has at most twice as many", len(b.Machines), text.Count(b.Replicas, "replica"))
 	}
 	return ""
 }
