@@ -8,7 +8,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Taken says whether a program has read its files since their last change, as far as times show.
+// Taken is the answer to the question whether a program has read its files since their last change.
+// It is derived from times only.
 type Taken int
 
 // The values of Taken.

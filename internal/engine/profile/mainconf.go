@@ -51,9 +51,9 @@ type MainConfig struct {
 type Rollback string
 
 const (
-	// RollbackAuto undoes at a switch and when the daemon ends.
+	// RollbackAuto undoes a profile's changes at a switch of profiles and when the daemon ends.
 	RollbackAuto Rollback = "auto"
-	// RollbackNotOnExit undoes only at a switch.
+	// RollbackNotOnExit undoes them only at a switch of profiles.
 	RollbackNotOnExit Rollback = "not_on_exit"
 )
 

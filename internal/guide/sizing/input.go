@@ -96,7 +96,7 @@ func (in *Input) outside(value, is, bound, least, most any) error {
 	}
 	err := errors.New(text.Sprintf("%v is %s than %v: want %v to %v%s", value, is, bound, least, most, reason))
 	if n, count := least.(int); count && n <= 1 && is == "less" {
-		return err // the least possible is not what anyone sizes for
+		return err // do not suggest the smallest value; it is rarely useful
 	}
 	return &valueError{err, works}
 }

@@ -5,6 +5,6 @@
 //
 // The two programs exchange messages over one TCP connection, JSON on lines. Streams and requests
 // use further connections to the same port, probes use UDP with the same port number. Each side
-// proves that it knows the key of the peer; each connection and each datagram carries a token
-// that is derived from it, so a peer neither receives from nor answers anyone else.
+// proves that it knows the key of the peer; each connection and each datagram carries a token that
+// is derived from it, so a peer ignores all other senders.
 package network

@@ -197,7 +197,7 @@ func (f *finder) loss() *Limit {
 	case f.scales <= scaling:
 		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", again, f.frames()), "", ""}
 	default:
-		return &Limit{Word: LimitUnknown, Text: fmt.Sprintf("%s of the segments were sent again; one and several streams together (--cells %s-1,%[2]s-8) tell loss from a policer", again, f.cell.Kind)}
+		return &Limit{Word: LimitUnknown, Text: fmt.Sprintf("%s of the segments were sent again; one and several streams together (--cells %s-1,%[2]s-8) distinguish loss from a policer", again, f.cell.Kind)}
 	}
 }
 

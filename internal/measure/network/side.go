@@ -68,7 +68,7 @@ func (s *side) sum(prefix string) (cells []Summary, all []evidence.Series, err e
 }
 
 // valuesOf returns a quantity of all runs, or false if a run does not have it. Of the quantities
-// only added times can be negative; others are -1 if the kernel does not tell them.
+// only added times can be negative; others are -1 if the kernel does not report them.
 func valuesOf(runs []sample, name string) (values []float64, known bool) {
 	for _, run := range runs {
 		v, has := run[name]

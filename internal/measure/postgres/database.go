@@ -91,9 +91,9 @@ func (d *Database) Drop(ctx context.Context) error {
 
 // Left lists the databases of earlier benches.
 type Left struct {
-	Dropped  []string // left by killed benches; dropped
-	InUse    []string // of running benches
-	Unmarked []string // with such a name but without the comment; kept
+	Dropped  []string // databases of killed benches; dropped
+	InUse    []string // databases of running benches
+	Unmarked []string // databases with such a name that lack fettle's comment; kept
 }
 
 // Sweep drops the databases of killed benches.

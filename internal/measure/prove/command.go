@@ -74,7 +74,7 @@ func (p Printed) find(text []byte) (float64, []float64, error) {
 	return stats.Quantile(all, p.Percentile/100), all, nil
 }
 
-// Command is a command as the workload.
+// Command is a Workload that runs a command.
 type Command struct {
 	Args    []string
 	Metrics []Printed

@@ -11,7 +11,7 @@ import (
 // "resetenv").
 type environment map[string]string
 
-// line updates the variables from a line of the global section; counts says whether the line
+// line updates the variables from a line of the global section; counts reports whether the line
 // applies.
 func (e environment) line(l line, counts conf.Truth) {
 	names := l.words[1:]

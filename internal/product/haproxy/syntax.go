@@ -164,7 +164,7 @@ func (s section) key() string {
 }
 
 // walk calls each for every section (with a nil option) and for every option in it, in order.
-// counts says whether the line applies; lines in a false condition are skipped. version is
+// counts reports whether the line applies; lines in a false condition are skipped. version is
 // HAProxy's, or "" if unknown.
 func walk(all []line, version string, each func(s section, option *line, counts conf.Truth) error) error {
 	var now section

@@ -57,7 +57,7 @@ type latency struct {
 }
 
 // parseLatency returns the first alternative that this machine supports. If it supports none,
-// reason tells why. wrong reports an invalid value.
+// reason is the explanation. wrong reports an invalid value.
 func parseLatency(h *host.Host, value string, na bool) (l latency, reason string, wrong bool) {
 	states := idleStates(h)
 	for _, alternative := range strings.Split(value, "|") {

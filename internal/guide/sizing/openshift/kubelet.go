@@ -105,8 +105,8 @@ func (p *plan) kubelets() error {
 	return nil
 }
 
-// away returns an error for a roll-out that takes down all workers at once. For one that takes
-// down several it adds a note about the effect.
+// away returns an error for a rollout that takes down all workers at once. For one that takes down
+// several it adds a note about the effect.
 func (p *plan) away() error {
 	const reason = "consider how many workers can be unavailable without affecting the applications that run (2.2, IMPORTANT)"
 	n := p.w.MaxUnavailable
