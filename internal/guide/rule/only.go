@@ -8,13 +8,13 @@ import (
 
 // Needed selects entries of the embedded catalog.
 type Needed struct {
-	// Platforms are the platforms whose rules are evaluated. Only drops the examples and evidence
-	// of these rules.
+	// Platforms are the platforms whose rules are evaluated. Examples and evidence of these rules
+	// are dropped.
 	Platforms []string
-	// IDs are the ids of rules, tables and evidence to show or test. Only also keeps the examples
-	// of these rules, and the evidence and tables that explain them.
+	// IDs are the ids of rules, tables and evidence to show or test. The examples of these rules,
+	// and the evidence and tables that explain them, are kept.
 	IDs []string
-	// Own are an administrator's files. Only keeps all entries that these files may refer to.
+	// Own are an administrator's files. All entries that these files may refer to are kept.
 	Own []File
 }
 
