@@ -81,12 +81,29 @@ type TunedRecord struct {
 type Trial struct {
 	Tx    int       `json:"transaction"`
 	Until time.Time `json:"until"`
+	// Remaining is the time until the trial is undone, by the machine's clock since boot. It is
+	// absent for an experiment and for an overdue trial.
+	Remaining float64 `json:"remaining_s,omitempty"`
 	// Overdue is true if the trial is still in force after its deadline or after a boot, because
 	// its watchdog has ended. The next transaction, the daemon or the next boot undoes it.
 	Overdue bool `json:"overdue,omitempty"`
 	// Experiment marks a phase of an experiment, which cannot be confirmed. If no experiment
 	// is running, this one was killed together with its watchdog.
 	Experiment bool `json:"experiment,omitempty"`
+}
+
+// trial describes an unconfirmed trial.
+func (e *Engine) trial(t *journal.Tx, overdue bool) Trial {
+	tr := Trial{Tx: t.ID, Until: t.Try.Until, Overdue: overdue, Experiment: t.Try.Experiment}
+	if overdue || t.Try.Experiment {
+		return tr
+	}
+	left := t.Try.Until.Sub(e.Host.Clock.Now())
+	if up, err := e.Host.Clock.SinceBoot(); err == nil {
+		left = t.Try.SinceBoot - up
+	}
+	tr.Remaining = max(0, left).Seconds()
+	return tr
 }
 
 // StatusSchema names the JSON form of a status.
@@ -102,7 +119,7 @@ func (e *Engine) Status(ctx context.Context, s *journal.State, accepted, present
 	for _, t := range s.Live() {
 		st.Live = append(st.Live, t.ID)
 		if t.Try != nil && !t.Confirmed && t.Commit != nil {
-			st.Trials = append(st.Trials, Trial{t.ID, t.Try.Until, slices.Contains(overdue, t.ID), t.Try.Experiment})
+			st.Trials = append(st.Trials, e.trial(t, slices.Contains(overdue, t.ID)))
 		}
 	}
 	for _, t := range s.Interrupted() {

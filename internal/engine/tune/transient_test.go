@@ -173,20 +173,22 @@ func TestOverdueTrial(t *testing.T) {
 	if _, err := e.Apply(context.Background(), planOf(e, journal.Tune, nil), tune.ApplyOptions{Kind: journal.Tune, Selection: selectionFor(journal.Tune), Try: try}); err != nil {
 		t.Fatal(err)
 	}
-	overdue := func(want bool) {
+	overdue := func(want bool, remaining float64) {
 		t.Helper()
 		s, err := e.State()
 		if err != nil {
 			t.Fatal(err)
 		}
 		st, err := e.Status(context.Background(), s, nil, nil)
-		if err != nil || len(st.Trials) != 1 || st.Trials[0].Overdue != want {
-			t.Fatalf("trials %+v (%v), want one, overdue %v", st.Trials, err, want)
+		if err != nil || len(st.Trials) != 1 || st.Trials[0].Overdue != want || st.Trials[0].Remaining != remaining {
+			t.Fatalf("trials %+v (%v), want one, overdue %v, %v s remaining", st.Trials, err, want, remaining)
 		}
 	}
-	overdue(false)
-	clock.up += time.Minute
-	overdue(true)
+	overdue(false, 60)
+	clock.up += 45 * time.Second
+	overdue(false, 15)
+	clock.up += 15 * time.Second
+	overdue(true, 0)
 	if ids, err := e.Recover(context.Background()); err != nil || len(ids) != 1 {
 		t.Errorf("recovered %v (%v), want the trial", ids, err)
 	}
