@@ -39,10 +39,10 @@ type nfpmContent struct {
 	Src, Dst, Type, Packager string
 }
 
-// TestPackageHasTheEmbeddedFiles tests that the package installs each file that the program
-// installs by itself (FS), and that no path belongs to TuneD's package.
-func TestPackageHasTheEmbeddedFiles(t *testing.T) {
-	text, err := os.ReadFile("nfpm/fettle.yaml")
+// packageContents reads the contents of a package from its configuration for nfpm.
+func packageContents(t *testing.T, name string) []nfpmContent {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,11 +50,18 @@ func TestPackageHasTheEmbeddedFiles(t *testing.T) {
 	if err := yaml.Unmarshal(text, &config); err != nil {
 		t.Fatal(err)
 	}
-	err = fs.WalkDir(FS, ".", func(name string, d fs.DirEntry, err error) error {
+	return config.Contents
+}
+
+// TestPackageHasTheEmbeddedFiles tests that the package installs each file that the program
+// installs by itself (FS), and that no path belongs to TuneD's package.
+func TestPackageHasTheEmbeddedFiles(t *testing.T) {
+	contents := packageContents(t, "nfpm/fettle.yaml")
+	err := fs.WalkDir(FS, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if !slices.ContainsFunc(config.Contents, func(c nfpmContent) bool {
+		if !slices.ContainsFunc(contents, func(c nfpmContent) bool {
 			ok, err := filepath.Match(c.Src, name)
 			return err == nil && ok
 		}) {
@@ -65,7 +72,7 @@ func TestPackageHasTheEmbeddedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range config.Contents {
+	for _, c := range contents {
 		if name := filepath.Base(c.Dst); strings.HasPrefix(filepath.Base(c.Src), "com.redhat.tuned.") && name != PolicyName+filepath.Ext(name) {
 			t.Errorf("%s: want %s, because TuneD's package has the other name, and fettle tune --persist looks for this one", c.Dst, PolicyName)
 		}
@@ -131,6 +138,19 @@ func build(t *testing.T, version string, env ...string) string {
 		t.Fatalf("packaging/build: %v\n%s", err, out)
 	}
 	return dir
+}
+
+// TestCockpitLint tests that the linters find no error in the package of the page.
+func TestCockpitLint(t *testing.T) {
+	root.Real(t, "builds packages")
+	for _, program := range []string{"lintian", "rpmlint", "cpio"} {
+		if _, err := exec.LookPath(program); err != nil {
+			root.Missing(t, "%s is not installed; run: apt-get install --no-install-recommends lintian rpmlint cpio", program)
+		}
+	}
+	if out, err := exec.Command("./lint", build(t, "v1.0.0", "PACKAGES=cockpit-fettle")).CombinedOutput(); err != nil {
+		t.Errorf("packaging/lint: %v\n%s", err, out)
+	}
 }
 
 // packageFile returns the only file of a directory with this suffix.

@@ -181,13 +181,15 @@ func (b *Browser) Axe() []string {
 	return found
 }
 
-// Press sends a key to the page: "Tab", "Enter", " ".
+// Press sends a key to the page: "Tab", "Enter", "Escape", " ".
 func (b *Browser) Press(key string) {
 	b.t.Helper()
 	down := map[string]any{"type": "keyDown", "key": key}
 	switch key {
 	case "Tab":
 		down["code"], down["windowsVirtualKeyCode"] = "Tab", 9
+	case "Escape":
+		down["code"], down["windowsVirtualKeyCode"] = "Escape", 27
 	case "Enter":
 		down["code"], down["windowsVirtualKeyCode"], down["text"] = "Enter", 13, "\r"
 	}
