@@ -208,7 +208,7 @@ root: ## build the cached Debian test roots, if this user may
 .PHONY: chromium
 chromium:
 	@command -v npm >/dev/null || [[ $$(id -u) != 0 || $${FETTLE_TEST_DISPOSABLE:-0} != 1 ]] || { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends npm; } >&2 </dev/null
-	@! command -v npm >/dev/null || test/axe >/dev/null
+	@! command -v npm >/dev/null || { test/axe >/dev/null; test/eslint/run --fetch; }
 	@command -v chromium >/dev/null || { \
 		[[ $$(id -u) == 0 && $${FETTLE_TEST_DISPOSABLE:-0} == 1 ]] || { echo "no chromium: the tests that look at a page skip; run: sudo apt-get install --no-install-recommends chromium"; exit 0; }; \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends chromium; } >&2 </dev/null

@@ -86,7 +86,7 @@ func TestScripts(t *testing.T) {
 	for _, check := range [][]string{
 		{"sh", "-n", "scripts/maintainer.sh"},
 		{"bash", "-n", "build"},
-		{"shellcheck", "build", "lint", "version", "kubectl_complete-fettle", "scripts/maintainer.sh"},
+		{"shellcheck", "build", "lint", "version", "../test/eslint/run", "kubectl_complete-fettle", "scripts/maintainer.sh"},
 	} {
 		if _, err := exec.LookPath(check[0]); err != nil {
 			t.Logf("%s is not installed", check[0])

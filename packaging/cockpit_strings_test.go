@@ -5,12 +5,15 @@ import (
 	"html"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/testkit/root"
 )
 
 // TestCockpitStrings compares the template for translators, po/fettle.pot, with the texts of the
@@ -77,6 +80,21 @@ func TestCockpitPackage(t *testing.T) {
 		}) {
 			t.Errorf("%s is not in the package", name)
 		}
+	}
+}
+
+// TestCockpitSource tests that eslint and stylelint find nothing.
+func TestCockpitSource(t *testing.T) {
+	root.Real(t, "runs eslint and stylelint")
+	dir, err := exec.Command("../test/eslint/run", "--print").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(strings.TrimSpace(string(dir))); err != nil {
+		root.Missing(t, "eslint and stylelint are not in the cache; run: test/eslint/run --fetch")
+	}
+	if out, err := exec.Command("../test/eslint/run").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // TestCockpitPage opens the page cockpit/ in Chromium with Debian's cockpit-ws and cockpit-bridge,
 // without a login: as root, and as a user without rights. The page calls the real fettle on a
-// simulated machine. TestCockpitGuest does it with logins and a real kernel.
+// simulated machine.
 func TestCockpitPage(t *testing.T) {
 	m := root.NewMachine(t)
 	for name, text := range map[string]string{
@@ -42,51 +42,81 @@ func TestCockpitPage(t *testing.T) {
 		{Source: root.Program(t, "./cmd/fettle"), Target: Program, ReadOnly: true},
 	}})
 	r.Must("useradd", "--create-home", "--uid", "1000", "alice")
-	c := &cockpit{t: t, root: r, machine: m.Dir}
-
-	t.Run("administrator", c.administrator)
-	t.Run("limited", c.limited)
+	sysctl := func(name string) string { return filepath.Join(m.Dir, "proc/sys", name) }
+	c := &cockpit{
+		run: func(t *testing.T, command string) {
+			t.Helper()
+			r.Must("sh", "-c", command)
+		},
+		read: func(t *testing.T, name string) string {
+			t.Helper()
+			text, err := os.ReadFile(sysctl(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimSpace(string(text))
+		},
+		trial: 8 * time.Second, patience: 20 * time.Second,
+	}
+	// serve starts a web server with its own session, which needs no login, and opens the page. The
+	// session ends soon after its last tab is closed.
+	serve := func(t *testing.T, bridge string) func(*testing.T) *tab {
+		t.Helper()
+		port := root.Port(t)
+		ws := r.Command("/usr/lib/cockpit/cockpit-ws", "--address=127.0.0.1", "--port="+fmt.Sprint(port), "--local-session="+bridge)
+		if err := ws.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ws.Process.Kill(); _ = ws.Wait() })
+		return func(t *testing.T) *tab {
+			t.Helper()
+			tab := &tab{browser.New(t), t, fmt.Sprintf("http://127.0.0.1:%d", port) + pagePath, c.patience}
+			tab.Screen(1280, 900, false)
+			tab.load()
+			return tab
+		}
+	}
+	t.Run("administrator", func(t *testing.T) { c.administrator(t, serve(t, "cockpit-bridge")) })
+	t.Run("limited", func(t *testing.T) { c.limited(t, serve(t, "/usr/local/bin/bridge-of-a-user")) })
+	t.Run("connection lost", func(t *testing.T) {
+		before := c.read(t, swappiness)
+		tab := serve(t, "cockpit-bridge")(t)
+		tab.try("throughput-performance", "5m")
+		tab.shows("#standing", "is on trial")
+		c.run(t, "pkill -x cockpit-ws")
+		tab.shows("#standing", "The machine undoes it by itself")
+		tab = serve(t, "cockpit-bridge")(t)
+		tab.until("the countdown", `/^[0-4]:\d\d$/.test(document.querySelector("#countdown")?.textContent)`)
+		tab.click("#standing", "Undo now")
+		tab.shows("#in-force", "no profile of fettle active")
+		c.want(t, swappiness, before)
+	})
 }
 
-// cockpit is Cockpit's web server in a root, with a simulated machine.
+// pagePath is the page without Cockpit's shell around it.
+const pagePath = "/cockpit/@localhost/fettle/index.html"
+
+// cockpit is a machine whose page is tested.
 type cockpit struct {
-	t       *testing.T
-	root    *root.Root
-	machine string
+	run      func(t *testing.T, command string)     // in its shell, as root
+	read     func(t *testing.T, name string) string // a sysctl
+	trial    time.Duration                          // of a trial that is not confirmed
+	patience time.Duration                          // of the page
 }
 
 // tab is a tab of a browser that shows the page.
 type tab struct {
 	*browser.Browser
-	t *testing.T
-}
-
-// serve starts a web server with its own session, which needs no login, and returns the address of
-// the page. The session ends soon after its last tab is closed.
-func (c *cockpit) serve(t *testing.T, bridge string) string {
-	t.Helper()
-	port := root.Port(t)
-	ws := c.root.Command("/usr/lib/cockpit/cockpit-ws", "--address=127.0.0.1", "--port="+fmt.Sprint(port), "--local-session="+bridge)
-	if err := ws.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ws.Process.Kill(); _ = ws.Wait() })
-	return fmt.Sprintf("http://127.0.0.1:%d/cockpit/@localhost/fettle/index.html", port)
-}
-
-func openTab(t *testing.T, address string) *tab {
-	t.Helper()
-	tab := &tab{browser.New(t), t}
-	tab.Screen(1280, 900, false)
-	tab.load(address)
-	return tab
+	t        *testing.T
+	address  string
+	patience time.Duration
 }
 
 // load opens the page and waits until all of it is there.
-func (tab *tab) load(address string) {
+func (tab *tab) load() {
 	tab.t.Helper()
-	root.Eventually(20*time.Second, func() bool { // the server is starting
-		tab.Open(address)
+	root.Eventually(tab.patience, func() bool { // the server is starting
+		tab.Open(tab.address)
 		return tab.Eval(`!!document.querySelector("#page")`) == "true"
 	})
 	tab.until("all of the page", `document.querySelectorAll("#page .content").length === 5 && !document.querySelector("#page .content[aria-busy]")`)
@@ -96,7 +126,7 @@ func (tab *tab) load(address string) {
 func (tab *tab) until(what, condition string) {
 	tab.t.Helper()
 	got := tab.Eval(`new Promise(done => {
-		const end = performance.now() + 20000, look = () => (` + condition + `) ? done(true) : performance.now() > end ? done(false) : setTimeout(look, 30);
+		const end = performance.now() + ` + fmt.Sprint(tab.patience.Milliseconds()) + `, look = () => (` + condition + `) ? done(true) : performance.now() > end ? done(false) : setTimeout(look, 30);
 		look();
 	})`)
 	if got != "true" {
@@ -112,6 +142,22 @@ func (tab *tab) click(within, text string) {
 	tab.Eval(button + `.click()`)
 }
 
+// choose selects a profile and shows its changes.
+func (tab *tab) choose(profile string) {
+	tab.t.Helper()
+	tab.Eval(fmt.Sprintf(`{ const s = document.querySelector("#profile"); s.value = %q; s.dispatchEvent(new Event("change")); }`, profile))
+	tab.click("#profiles", "Show changes")
+}
+
+// try begins a trial.
+func (tab *tab) try(profile, time string) {
+	tab.t.Helper()
+	tab.choose(profile)
+	tab.until("the time of a trial", `document.querySelector("#trial-time")`)
+	tab.Eval(fmt.Sprintf(`document.querySelector("#trial-time").value = %q`, time))
+	tab.click("dialog", "Try")
+}
+
 // shows waits for a text in an element.
 func (tab *tab) shows(within, text string) {
 	tab.t.Helper()
@@ -123,10 +169,27 @@ func (tab *tab) shows(within, text string) {
 func (tab *tab) look(name string) {
 	tab.t.Helper()
 	tab.Eval(`for (const d of document.querySelectorAll("#findings details")) d.open = [...document.querySelectorAll("#findings details")].indexOf(d) === 0`)
+	tab.views(name, func(view string, axe bool) {
+		if over := tab.Eval(`[...document.querySelectorAll("body *")].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !e.closest(".hidden, thead, #shadow")).map(e => e.tagName + "." + e.className + " " + e.textContent.slice(0, 40)).slice(0, 5).join(" | ")`); over != `""` {
+			tab.t.Errorf("%s: beyond the screen: %s", view, over)
+		}
+		if axe {
+			for _, v := range tab.Axe() {
+				tab.t.Errorf("%s: %s", view, v)
+			}
+		}
+	})
+}
+
+// keep keeps screenshots of what is shown.
+func (tab *tab) keep(name string) { tab.views(name, func(string, bool) {}) }
+
+func (tab *tab) views(name string, check func(view string, axe bool)) {
+	tab.t.Helper()
 	for _, screen := range []struct {
-		width int
-		dark  bool
-	}{{375, false}, {1280, true}, {1280, false}} {
+		width     int
+		dark, axe bool
+	}{{375, false, true}, {1280, true, true}, {1280, false, false}} {
 		tab.Screen(screen.width, 900, screen.dark)
 		tab.Eval(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))`)
 		view := fmt.Sprintf("%s-%d-%v", name, screen.width, screen.dark)
@@ -135,14 +198,7 @@ func (tab *tab) look(name string) {
 				tab.t.Fatal(err)
 			}
 		}
-		if over := tab.Eval(`[...document.querySelectorAll("body *")].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !e.closest(".hidden, thead, #shadow")).map(e => e.tagName + "." + e.className + " " + e.textContent.slice(0, 40)).slice(0, 5).join(" | ")`); over != `""` {
-			tab.t.Errorf("%s: beyond the screen: %s", view, over)
-		}
-		if screen.width == 375 || screen.dark {
-			for _, v := range tab.Axe() {
-				tab.t.Errorf("%s: %s", view, v)
-			}
-		}
+		check(view, screen.axe)
 	}
 }
 
@@ -156,31 +212,24 @@ func (tab *tab) errors() {
 	}
 }
 
-// value reads a sysctl of the simulated machine.
-func (c *cockpit) value(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(c.machine, "proc/sys", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
-}
-
 func (c *cockpit) want(t *testing.T, name, value string) {
 	t.Helper()
-	if got := c.value(t, name); got != value {
+	if got := c.read(t, name); got != value {
 		t.Errorf("%s is %s, want %s", name, got, value)
 	}
 }
 
 const swappiness = "vm/swappiness"
 
-func (c *cockpit) administrator(t *testing.T) {
-	before := c.value(t, swappiness)
-	address := c.serve(t, "cockpit-bridge")
-	tab := openTab(t, address)
+// focused is true if the keyboard's focus is somewhere: a button that is gone has passed it on.
+const focused = `document.activeElement !== document.body`
+
+// administrator does each action of the page.
+func (c *cockpit) administrator(t *testing.T, open func(*testing.T) *tab) {
+	before := c.read(t, swappiness)
+	tab := open(t)
 	tab.Watch()
-	tab.load(address) // again, watched
+	tab.load() // again, watched
 	tab.shows("#in-force", "no profile of fettle active")
 	tab.look("start")
 
@@ -195,35 +244,32 @@ func (c *cockpit) administrator(t *testing.T) {
 	c.want(t, swappiness, before)
 
 	// Try.
-	tab.click("#profiles", "Show changes")
-	tab.click("dialog", "Try")
+	tab.try("throughput-performance", "5m")
 	tab.shows("#standing", "Transaction 1 is on trial")
-	tab.until("the countdown", `/^[01]:\d\d$/.test(document.querySelector("#countdown").textContent)`)
+	tab.until("the countdown", `/^[0-5]:\d\d$/.test(document.querySelector("#countdown")?.textContent)`)
 	tab.shows("#in-force", "throughput-performance")
 	c.want(t, swappiness, "10")
 	tab.look("trial")
 
 	// Another tab sees the trial, and that it is kept.
-	second := openTab(t, address)
+	second := open(t)
 	second.shows("#standing", "Transaction 1 is on trial")
 	tab.click("#standing", "Keep the changes")
 	tab.shows("#notice", "transaction 1 stays")
+	tab.until("the focus on the page", focused)
 	second.until("that nothing is on trial", `document.querySelector("#standing").innerText === ""`)
 
 	// The first tab changes while a diff is open in the second one: fettle refuses the old plan.
-	second.Eval(`{ const s = document.querySelector("#profile"); s.value = "balanced"; s.dispatchEvent(new Event("change")); }`)
-	second.click("#profiles", "Show changes")
+	second.choose("balanced")
 	second.until("the changes", `document.querySelector("dialog table")?.innerText.includes("vm.swappiness")`)
-	c.root.Must("fettle", "tune", "--set", "vm.swappiness=11")
+	c.run(t, "fettle tune --set vm.swappiness=11")
 	second.click("dialog", "Try")
 	second.shows("#notice .fail", "the machine has changed since the plan was made")
 	c.want(t, swappiness, "11")
 	tab.shows("#history", "vm.swappiness=11")
 
 	// Another program changes a value: verify finds it, why explains it.
-	if err := os.WriteFile(filepath.Join(c.machine, "proc/sys", "vm/dirty_ratio"), []byte("33\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	c.run(t, "echo 33 >/proc/sys/vm/dirty_ratio")
 	tab.click("#in-force", "Verify now")
 	tab.shows("#in-force", "Changed since")
 	tab.look("drift")
@@ -233,22 +279,12 @@ func (c *cockpit) administrator(t *testing.T) {
 	tab.Press("Escape")
 
 	// While another transaction holds the lock, a change is refused.
-	holder := c.root.Command("flock", "/var/lib/fettle/lock", "sh", "-c", "echo locked; exec sleep 100")
-	out, err := holder.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 6)); err != nil {
-		t.Fatal(err)
-	}
+	c.run(t, `flock --close /var/lib/fettle/lock sleep 600 >/dev/null 2>&1 & echo $! >/run/holder
+		while flock --nonblock /var/lib/fettle/lock true; do sleep 0.1; done`)
 	tab.click("#history", "Undo 2")
 	tab.click("dialog", "Undo")
 	tab.shows("#notice .fail", "Another tab or another administrator")
-	c.root.Must("sh", "-c", "pkill -x sleep")
-	_ = holder.Wait()
+	c.run(t, "kill $(cat /run/holder)")
 
 	// Undo one transaction, then all.
 	tab.click("#history", "Undo 2")
@@ -256,6 +292,7 @@ func (c *cockpit) administrator(t *testing.T) {
 	tab.look("undo")
 	tab.click("dialog", "Undo")
 	tab.shows("#history", "Undone by")
+	tab.until("the focus on the page", focused)
 	c.want(t, swappiness, "10")
 	tab.click("#in-force", "Undo everything")
 	tab.click("dialog", "Undo")
@@ -263,7 +300,7 @@ func (c *cockpit) administrator(t *testing.T) {
 	c.want(t, swappiness, before)
 
 	// A trial that another administrator began, and that ends while the page is open.
-	c.root.Must("fettle", "tune", "latency-performance", "--try", "8s")
+	c.run(t, "fettle tune latency-performance --try "+c.trial.String())
 	tab.shows("#standing", "is on trial")
 	tab.until("the end of the trial", `document.querySelector("#standing").innerText === ""`)
 	tab.shows("#history", "trial not confirmed in time")
@@ -279,11 +316,11 @@ func (c *cockpit) administrator(t *testing.T) {
 	tab.click("dialog", "Fix")
 	tab.shows("#notice .ok", "written")
 	c.want(t, "kernel/pid_max", "99999")
-	c.root.Must("fettle", "undo")
+	c.run(t, "fettle undo")
 
 	// The report of a measurement.
-	c.root.Must("fettle", "prove", "--force", "--blocks", "7", "--set", "vm.swappiness=10", "--", "true")
-	tab.load(address)
+	c.run(t, "fettle prove --force --blocks 7 --set vm.swappiness=10 -- true")
+	tab.load()
 	tab.click("#runs", "Report")
 	tab.until("the report", `document.querySelector("dialog iframe")?.getBoundingClientRect().height > 300`)
 	page := tab.Eval(`fetch(document.querySelector("dialog iframe").src).then(r => r.text())`)
@@ -296,10 +333,9 @@ func (c *cockpit) administrator(t *testing.T) {
 }
 
 // limited: a user without rights sees what every user may see, and no button that changes.
-func (c *cockpit) limited(t *testing.T) {
-	c.root.Must("fettle", "tune", "balanced")
-	address := c.serve(t, "/usr/local/bin/bridge-of-a-user")
-	tab := openTab(t, address)
+func (c *cockpit) limited(t *testing.T, open func(*testing.T) *tab) {
+	c.run(t, "fettle tune balanced")
+	tab := open(t)
 	tab.shows("#standing", "Only an administrator")
 	tab.shows("#in-force", "only root can read the journal")
 	tab.shows("#findings", "fine")
@@ -316,11 +352,11 @@ func (c *cockpit) limited(t *testing.T) {
 			t.Errorf("button %s", b)
 		}
 	}
-	c.root.Must("fettle", "undo")
+	c.run(t, "fettle undo")
 
 	// The texts of a translation.
 	tab.Eval(`document.cookie = "CockpitLang=de; path=/"`)
-	tab.load(address)
+	tab.load()
 	tab.shows("h1", "Abstimmung")
 	tab.shows("#profiles", "Änderungen zeigen")
 }

@@ -56,10 +56,6 @@ function failure(text, error) {
     case "authentication-failed":
     case "authentication-not-supported":
         return new Failure([_("Only an administrator can change this machine")]);
-    case "disconnected":
-    case "terminated":
-    case "timeout":
-        return new Failure([_("The connection to the machine is lost")]);
     }
     return new Failure([error.message || error.problem || String(error.exit_status)], error.exit_status);
 }

@@ -24,10 +24,14 @@ export function show(element, ...children) {
     const focused = element.contains(document.activeElement) ? document.activeElement : null;
     element.replaceChildren(...children.flat(Infinity).filter(Boolean));
     element.removeAttribute("aria-busy");
-    if (!focused)
-        return;
-    const same = focused.dataset.key && element.querySelector(`[data-key="${CSS.escape(focused.dataset.key)}"]`);
-    (same || element.closest("section")?.querySelector("h2") || document.body).focus();
+    if (focused)
+        focusOn(focused.dataset.key, element);
+}
+
+// focusOn returns the keyboard's focus to the element with a key, if its section was made again.
+function focusOn(key, element) {
+    const same = key && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    (same || element.closest("section, dialog")?.querySelector("h2") || document.querySelector("h1")).focus();
 }
 
 export const content = id => document.querySelector(`#${id} > .content`);
@@ -86,13 +90,13 @@ export function dialog(title, fill) {
         const body = h("div", { class: "body", tabindex: "0", role: "region", "aria-labelledby": "dialog-title", "aria-busy": "true" });
         const footer = h("footer");
         const box = h("dialog", { "aria-labelledby": "dialog-title", tabindex: "-1" },
-                      h("h2", { id: "dialog-title" }, title), body, footer);
+                      h("h2", { id: "dialog-title", tabindex: "-1" }, title), body, footer);
         const close = () => box.close();
         const opener = document.activeElement;
         box.addEventListener("close", () => {
             box.remove();
             if (!opener.isConnected)
-                focus(opener.dataset.key, document.getElementById("page"));
+                focusOn(opener.dataset.key, document.getElementById("page"));
             resolve();
         });
         document.body.append(box);

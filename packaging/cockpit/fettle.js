@@ -65,6 +65,13 @@ function showTrial(trial) {
                  button("secondary", "undo-trial", _("Undo now"), () => act(["undo", trial.transaction])));
 }
 
+// showLost says that what is shown may be old. A trial does not need the connection.
+function showLost() {
+    document.getElementById("standing").prepend(alert("fail", _("The connection to the machine is lost"),
+        trialEnd > 0 && h("p", null, _("The trial goes on. The machine undoes it by itself, unless you connect again and keep the changes.")),
+        button("primary", "connect", _("Connect again"), () => location.reload())));
+}
+
 // tick writes the remaining time of a trial.
 function tick() {
     const countdown = document.getElementById("countdown");
@@ -112,6 +119,8 @@ window.addEventListener("cockpit-style", colors);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colors);
 cockpit.translate();
 document.documentElement.lang = cockpit.language.replace("_", "-");
+// This channel closes with the connection. A call that begins after that never gets an answer.
+cockpit.channel({ payload: "null" }).addEventListener("close", showLost);
 app.undo = ids => undo(app, ids);
 app.admin.addEventListener("changed", () => refresh(true));
 setInterval(tick, 1000);

@@ -24,10 +24,11 @@ export async function showInForce(app) {
         return;
     }
     const parts = [lines(status.headline.lines)];
-    if (status.profiles.length > 0)
+    if (status.profiles.length > 0) {
         parts.push(h("p", null, status.persistent
             ? _("The next boot applies it again.")
             : cockpit.format(_("The next boot does not apply it; this does: $0"), "fettle tune --persist " + status.profiles.join(" "))));
+    }
     if (status.profiles.length > 0 || status.asked?.length > 0) {
         try {
             parts.push(...values(await read(["verify"])));
