@@ -34,6 +34,12 @@ type Dialer struct {
 	Counts *Counts
 	// Context cancels connection attempts.
 	Context context.Context
+	// Certificate returns the client certificate of the connections. It needs a TLS whose
+	// GetClientCertificate is OwnCertificate.
+	Certificate func() (*tls.Certificate, error)
+	// Turns, if not nil, limits the TLS handshakes at a time to its capacity. Further ones wait
+	// after they have connected.
+	Turns chan struct{}
 
 	asked *atomic.Bool
 }
@@ -47,6 +53,15 @@ func (d *Dialer) WithoutCertificate() {
 		asked.Store(true)
 		return &tls.Certificate{}, nil // sends none
 	}
+}
+
+// certificateKey is the key of Dialer.Certificate in the context of a handshake.
+type certificateKey struct{}
+
+// OwnCertificate returns the certificate of the Dialer that makes the handshake. Dialers so share
+// one tls.Config, and neither keeps the certificate and its key, which need several KiB.
+func OwnCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return asked.Context().Value(certificateKey{}).(func() (*tls.Certificate, error))()
 }
 
 // Ended returns the error of a connection that the server closed before any answer. With TLS
@@ -74,13 +89,12 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	if d.TLS == nil {
 		return conn, nil
 	}
+	if d.Certificate != nil {
+		ctx = context.WithValue(ctx, certificateKey{}, d.Certificate)
+	}
 	secured := tls.Client(conn, d.TLS)
-	// A handshake needs a deep stack. In the caller's goroutine the stack would keep that size: 16
-	// KiB for each of thousands of virtual hosts.
-	shaken := make(chan error, 1)
-	go func() { shaken <- secured.HandshakeContext(ctx) }()
-	if err := <-shaken; err != nil {
-		return nil, errors.Join(d.handshake(err), conn.Close())
+	if err := d.shake(ctx, secured); err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
 	if want := d.TLS.NextProtos; len(want) > 0 && secured.ConnectionState().NegotiatedProtocol != want[0] {
 		return nil, errors.Join(ProtocolError("the server does not offer HTTP/2 (ALPN "+want[0]+")"), conn.Close())
@@ -92,9 +106,29 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 	return secured, nil
 }
 
-// handshake adds an explanation to a handshake error. The standard library's "remote error"
+// shake makes the handshake of a connection.
+func (d *Dialer) shake(ctx context.Context, conn *tls.Conn) error {
+	if d.Turns != nil {
+		select {
+		case d.Turns <- struct{}{}:
+			defer func() { <-d.Turns }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	// A handshake needs a deep stack, which would remain that of the caller: 16 KiB for each of
+	// thousands of virtual hosts.
+	done := make(chan error, 1)
+	go func() { done <- conn.HandshakeContext(ctx) }()
+	if err := <-done; err != nil {
+		return d.explain(err)
+	}
+	return nil
+}
+
+// explain adds an explanation to a handshake error. The standard library's "remote error"
 // means that the server refused the handshake, often because of the certificate.
-func (d *Dialer) handshake(err error) error {
+func (d *Dialer) explain(err error) error {
 	var op *net.OpError
 	text := "TLS handshake: %w"
 	if errors.As(err, &op) && op.Op == "remote error" {

@@ -1,14 +1,11 @@
 package engine
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // HTTP1Client sends requests to one origin over one connection at a time. It opens the
@@ -19,11 +16,12 @@ type HTTP1Client struct {
 	OneEach bool
 	// Keep receives the last answer, if not nil. It must not be changed during an exchange.
 	Keep *Capture
-	// Small saves memory: waiting for an answer takes a buffer of 2 KiB instead of 16.
+	// Small saves memory: a buffer is taken when an answer arrives, not while it is awaited.
 	Small bool
 
 	parser   parser
 	deadline time.Time // of conn
+	socket   socket    // of conn
 	mu       sync.Mutex
 	conn     net.Conn
 	closed   bool
@@ -32,10 +30,9 @@ type HTTP1Client struct {
 // Exchange sends a request and reads its answer to the end.
 func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 	conn, kept := c.conn, true
-	c.parser.keep, c.parser.small = c.Keep, c.Small
-	c.parser.hold()
+	c.parser.keep = c.Keep
 	defer c.parser.release()
-	if conn != nil && !r.Repeatable() && stale(conn) {
+	if conn != nil && !r.Repeatable() && c.socket.stale() {
 		c.Dialer.Counts.Reopened.Add(1)
 		c.drop()
 		conn = nil
@@ -69,30 +66,6 @@ func (c *HTTP1Client) Exchange(r *Request, until time.Time) Answer {
 	}
 }
 
-// stale reports whether the server has sent something on an idle connection or closed it. An
-// answer to the next request could not follow, and a request that may have an effect must not
-// be sent twice. So it is asked before such a request.
-func stale(conn net.Conn) bool {
-	if secured, ok := conn.(*tls.Conn); ok {
-		conn = secured.NetConn()
-	}
-	socket, ok := conn.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return true
-	}
-	quiet := false
-	err = raw.Control(func(fd uintptr) {
-		var one [1]byte
-		_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		quiet = errors.Is(err, unix.EAGAIN)
-	})
-	return err != nil || !quiet
-}
-
 // ended reports whether err means that the server closed the connection.
 func ended(err error) bool {
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -116,6 +89,9 @@ func (c *HTTP1Client) once(conn net.Conn, r *Request, until time.Time) (status i
 	if unsent != nil && (len(r.Body)+len(r.Rest) == 0 || errors.Is(unsent, net.ErrClosed)) {
 		return 0, true, unsent
 	}
+	if c.Small && unsent == nil {
+		c.socket.wait()
+	}
 	status, closing, err = c.parser.answer(r.Method == "HEAD")
 	if unsent != nil {
 		if err != nil {
@@ -138,6 +114,7 @@ func (c *HTTP1Client) open(until time.Time) (net.Conn, error) {
 		return nil, errors.Join(net.ErrClosed, conn.Close())
 	}
 	c.conn, c.deadline = conn, time.Time{}
+	c.socket = socketOf(conn)
 	c.parser.reset(conn)
 	return conn, nil
 }

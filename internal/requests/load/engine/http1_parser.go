@@ -18,7 +18,6 @@ import (
 // Limits on answers.
 const (
 	bufferBytes = 16 << 10
-	smallBuffer = 2 << 10  // holds the header of most answers
 	maxLine     = 8 << 10  // a line of a header or chunk
 	maxHead     = 64 << 10 // a whole header or trailer
 	maxInterim  = 16       // 1xx answers before the final one
@@ -30,8 +29,6 @@ type parser struct {
 	buf  []byte
 	r, w int   // bounds of the unread part of buf
 	in   int64 // bytes read in all
-	// small starts each answer with a small buffer.
-	small bool
 	// keep receives the header and the body of an answer, if not nil.
 	keep *Capture
 }
@@ -53,53 +50,27 @@ func (c *Capture) add(part []byte) {
 	c.Cut = c.Cut || n < len(part)
 }
 
-// Buffers are held only during an exchange: a client that waits for its next request needs none.
-var (
-	small = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
-	large = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
-)
-
-// hold gets a buffer, unless the parser has one.
-func (p *parser) hold() {
-	switch {
-	case p.buf != nil:
-	case p.small:
-		p.buf = small.Get().(*[smallBuffer]byte)[:]
-	default:
-		p.buf = large.Get().(*[bufferBytes]byte)[:]
-	}
-}
-
-// grow replaces a small buffer by a large one.
-func (p *parser) grow() {
-	if len(p.buf) != smallBuffer {
-		return
-	}
-	bigger := large.Get().(*[bufferBytes]byte)[:]
-	n := copy(bigger, p.buf[p.r:p.w])
-	p.release()
-	p.buf, p.r, p.w = bigger, 0, n
-}
+// Buffers are held only while an answer is read.
+var buffers = sync.Pool{New: func() any { return new([bufferBytes]byte) }}
 
 // release returns the buffer.
 func (p *parser) release() {
-	switch len(p.buf) {
-	case smallBuffer:
-		small.Put((*[smallBuffer]byte)(p.buf))
-	case bufferBytes:
-		large.Put((*[bufferBytes]byte)(p.buf))
+	if p.buf != nil {
+		buffers.Put((*[bufferBytes]byte)(p.buf))
 	}
 	p.buf, p.r, p.w = nil, 0, 0
 }
 
 // reset makes the parser read from another connection.
 func (p *parser) reset(from io.Reader) {
-	p.hold()
 	p.from, p.r, p.w = from, 0, 0
 }
 
 // fill reads more bytes into the buffer.
 func (p *parser) fill() error {
+	if p.buf == nil {
+		p.buf = buffers.Get().(*[bufferBytes]byte)[:]
+	}
 	if p.r == p.w {
 		p.r, p.w = 0, 0
 	} else if p.w == len(p.buf) {
@@ -136,9 +107,6 @@ func (p *parser) line() ([]byte, error) {
 		searched = p.w - p.r
 		if searched > maxLine {
 			return nil, tooLong(p.buf[p.r:p.w])
-		}
-		if searched > len(p.buf)/2 {
-			p.grow()
 		}
 		if err := p.fill(); err != nil {
 			return nil, err
@@ -328,7 +296,6 @@ func (p *parser) body(h head, toHEAD bool) (closing bool, err error) {
 	case h.length >= 0:
 		return h.close, p.skip(h.length)
 	}
-	p.grow()
 	for {
 		p.pass(p.w - p.r)
 		if err := p.fill(); errors.Is(err, io.EOF) {
@@ -349,9 +316,6 @@ func (p *parser) pass(n int) {
 
 // skip skips n bytes of a body.
 func (p *parser) skip(n int64) error {
-	if n > smallBuffer {
-		p.grow()
-	}
 	for {
 		have := min(n, int64(p.w-p.r))
 		p.pass(int(have))

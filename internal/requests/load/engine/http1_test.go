@@ -2,6 +2,8 @@ package engine
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +84,7 @@ func TestAnswers(t *testing.T) {
 			if c.name == "too much" && how == "byte by byte" {
 				continue // what has not come yet cannot be seen
 			}
-			p := parser{small: how != "at once"}
+			var p parser
 			p.reset(from)
 			status, closing, err := p.answer(c.toHEAD)
 			switch {
@@ -91,7 +93,7 @@ func TestAnswers(t *testing.T) {
 			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 				t.Errorf("%s, %s: %v, want %q", c.name, how, err, c.err)
 			}
-			if len(p.buf) != smallBuffer && len(p.buf) != bufferBytes {
+			if len(p.buf) != bufferBytes {
 				t.Errorf("%s: the buffer has %d bytes", c.name, len(p.buf))
 			}
 		}
@@ -107,12 +109,12 @@ func FuzzAnswer(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte, toHEAD bool) {
-		whole, pieces := parser{small: true}, parser{}
+		var whole, pieces parser
 		whole.reset(bytes.NewReader(text))
 		pieces.reset(iotest.OneByteReader(bytes.NewReader(text)))
 		status, closing, err := whole.answer(toHEAD)
 		status2, closing2, err2 := pieces.answer(toHEAD)
-		if (len(whole.buf) != smallBuffer && len(whole.buf) != bufferBytes) || whole.in > int64(len(text)) {
+		if len(whole.buf) != bufferBytes || whole.in > int64(len(text)) {
 			t.Fatalf("%d bytes of buffer, %d read of %d", len(whole.buf), whole.in, len(text))
 		}
 		excess := err != nil && strings.HasPrefix(err.Error(), "data after the announced end of the answer")
@@ -264,7 +266,21 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-func TestFailures(t *testing.T) {
+// small runs a test with a buffer that is held while an answer is awaited, and without one.
+func small(t *testing.T, test func(t *testing.T, small bool)) {
+	for _, small := range []bool{false, true} {
+		t.Run(fmt.Sprintf("small %t", small), func(t *testing.T) { test(t, small) })
+	}
+}
+
+func TestFailures(t *testing.T) { small(t, testFailures) }
+
+func testFailures(t *testing.T, small bool) {
+	serve := func(t *testing.T, each func(int, net.Conn)) *HTTP1Client {
+		c := serve(t, each)
+		c.Small = small
+		return c
+	}
 	c := serve(t, func(_ int, conn net.Conn) {
 		if http1Request(conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe")
@@ -299,12 +315,15 @@ func TestFailures(t *testing.T) {
 }
 
 // TestCloseEndsWhatIsUnderWay tests that closing a client ends its request to a silent server.
-func TestCloseEndsWhatIsUnderWay(t *testing.T) {
+func TestCloseEndsWhatIsUnderWay(t *testing.T) { small(t, testCloseEndsWhatIsUnderWay) }
+
+func testCloseEndsWhatIsUnderWay(t *testing.T, small bool) {
 	asked := make(chan bool, 1)
 	c := serve(t, func(_ int, conn net.Conn) {
 		asked <- http1Request(conn)
 		_, _ = io.Copy(io.Discard, conn)
 	})
+	c.Small = small
 	done := make(chan Answer)
 	go func() { done <- c.Exchange(get, later()) }()
 	<-asked
@@ -315,6 +334,40 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	if a := c.Exchange(get, later()); a.Failure == "" {
 		t.Errorf("a closed client has sent something: %+v", a)
 	}
+}
+
+// TestTurns tests that a handshake waits for its turn, not longer than its deadline, and that the
+// turn passes on.
+func TestTurns(t *testing.T) {
+	asked := make(chan net.Conn, 2)
+	c := serve(t, func(_ int, conn net.Conn) {
+		var hello [1]byte
+		if _, err := conn.Read(hello[:]); err == nil {
+			asked <- conn
+			_, _ = io.Copy(io.Discard, conn) // no answer
+		}
+	})
+	c.Dialer.TLS, c.Dialer.Turns = &tls.Config{ServerName: "x"}, make(chan struct{}, 1)
+	first := make(chan error)
+	go func() {
+		_, err := c.Dialer.Dial(later())
+		first <- err
+	}()
+	conn := <-asked
+	if _, err := c.Dialer.Dial(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) || len(asked) > 0 {
+		t.Errorf("%v, %d handshakes at a time", err, 1+len(asked))
+	}
+	conn.Close()
+	var failed *TLSError
+	if err := <-first; !errors.As(err, &failed) {
+		t.Error(err)
+	}
+	go func() {
+		_, err := c.Dialer.Dial(later())
+		first <- err
+	}()
+	(<-asked).Close()
+	<-first
 }
 
 // TestRefusedBody tests that the answer of a server that closes before it has read the body is

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net/http/cookiejar"
@@ -14,16 +13,13 @@ import (
 // virtual is a virtual host: its values and its connections.
 type virtual struct {
 	*run
-	number  int
-	values  []value
-	think   rand.PCG
-	clients []client
-	jar     *cookiejar.Jar // nil until the first cookie
-	// certificate is loaded at the first TLS connection, if the host has its own.
-	certificate *tls.Certificate
-	loaded      bool
-	sessions    []*session
-	made        []made // objects
+	number   int
+	values   []value
+	think    rand.PCG
+	clients  []client
+	jar      *cookiejar.Jar // nil until the first cookie
+	sessions []*session
+	made     []made // objects
 }
 
 // client is a connection of a host to a server.

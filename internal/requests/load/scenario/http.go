@@ -23,6 +23,8 @@ const maxBody = 16 << 20
 // scratch holds the buffers of one request. They are reused by other hosts.
 type scratch struct {
 	url, wire, body []byte
+	request         engine.Request
+	answer          answer
 	keep            engine.Capture
 }
 
@@ -43,6 +45,7 @@ func (b *scratch) release() {
 	if cap(b.wire) > 64<<10 {
 		b.wire, b.body = nil, nil
 	}
+	b.request, b.answer = engine.Request{}, answer{}
 	scratches.Put(b)
 }
 
@@ -65,16 +68,15 @@ func (h *virtual) http(s *step, due time.Duration, o *outcome) time.Duration {
 		h.judge(s, a, o)
 	}
 	if object != nil {
-		kept := *a // the buffers are used again
-		kept.head, kept.body = nil, nil
-		h.record(s, object, &kept, o)
+		h.record(s, object, a, o)
 	}
 	return due
 }
 
 // request sends a request and follows redirects. due is the intended start.
 func (h *virtual) request(x *httpAction, b *scratch, due time.Duration, keepBody bool, o *outcome) *answer {
-	a := &answer{}
+	a := &b.answer
+	*a = answer{}
 	b.url = x.url.append(b.url[:0], h.values)
 	method, crossed := x.method, false
 	for hop := 0; ; hop++ {
@@ -198,29 +200,10 @@ func (h *virtual) client(origin []byte) (*client, error) {
 	case t.mqtt:
 		return nil, fmt.Errorf("%s: not an HTTP server", t.origin)
 	}
-	d, err := h.dialerOf(t)
-	if err != nil {
-		return nil, err
-	}
-	c := &engine.HTTP1Client{Dialer: d, Small: true}
+	c := &engine.HTTP1Client{Dialer: h.dialer(t), Small: true}
 	h.keep(c)
 	h.clients = append(h.clients, client{t, c})
 	return &h.clients[len(h.clients)-1], nil
-}
-
-// dialerOf returns the dialer with the host's identity.
-func (h *virtual) dialerOf(t *target) (*engine.Dialer, error) {
-	if !h.loaded && t.secure {
-		var err error
-		if h.certificate, err = h.plan.certificate(h.values); err != nil {
-			return nil, err
-		}
-		h.loaded = true
-	}
-	if h.certificate == nil || !t.secure {
-		return h.sharedDialer(t), nil
-	}
-	return h.dialer(t, h.certificate), nil
 }
 
 // build encodes a request. withBody is false after a redirect that changed the method; crossed
@@ -275,7 +258,8 @@ func (h *virtual) build(x *httpAction, b *scratch, t *target, method string, pat
 	}
 	w = append(append(w, "\r\n"...), body...)
 	b.wire = w
-	return &engine.Request{Method: method, Wire: w, Body: body, Rest: rest}, nil
+	b.request = engine.Request{Method: method, Wire: w, Body: body, Rest: rest}
+	return &b.request, nil
 }
 
 // body returns the body of a request: its own part, and the part that all hosts share.

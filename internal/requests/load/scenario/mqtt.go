@@ -135,12 +135,8 @@ func (h *virtual) session(a *mqttAction, until time.Time) (*session, error) {
 	case !t.mqtt:
 		return nil, engine.ProtocolError(fmt.Sprintf("%s: not a broker; want mqtt:// or mqtts://", origin))
 	}
-	d, err := h.dialerOf(t)
-	if err != nil {
-		return nil, err
-	}
 	// Without a keep-alive time the broker does not end a session that waits for its step.
-	opened, err := mqtt.Open(d, h.values[nameSlot].text, 0, until)
+	opened, err := mqtt.Open(h.dialer(t), h.values[nameSlot].text, 0, until)
 	if err != nil {
 		return nil, err
 	}

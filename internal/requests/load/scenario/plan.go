@@ -223,17 +223,17 @@ func (p *Plan) hostName(n int) string {
 	return fmt.Sprintf("%s%06d", p.Prefix, n)
 }
 
-// certificate returns the certificate of a host of its own, or nil.
+// ownCertificates reports whether each host has a certificate of its own.
+func (p *Plan) ownCertificates() bool {
+	return p.HostCerts != "" || len(p.tls.Certificates) == 0 && p.identity.cert != nil
+}
+
+// certificate returns the certificate of a host of its own.
 func (p *Plan) certificate(values []value) (*tls.Certificate, error) {
-	cert, key := "", ""
-	switch id := p.identity; {
-	case p.HostCerts != "":
-		cert = p.HostCerts + "/" + values[nameSlot].text + ".pem"
-		key = cert
-	case len(p.tls.Certificates) > 0 || id.cert == nil:
-		return nil, nil
-	default:
-		cert, key = id.cert.text(values), id.key.text(values)
+	cert := p.HostCerts + "/" + values[nameSlot].text + ".pem"
+	key := cert
+	if p.HostCerts == "" {
+		cert, key = p.identity.cert.text(values), p.identity.key.text(values)
 	}
 	c, err := engine.Load(engine.Files{Cert: cert, Key: key}, p.read, nil)
 	if err != nil {

@@ -28,6 +28,8 @@ type run struct {
 	meetings    *meetings
 	sleeper     *engine.Sleeper
 
+	handshakes chan struct{} // limits the TLS handshakes at a time
+
 	mu      sync.Mutex
 	dialers map[*target]*engine.Dialer
 	left    []*virtual // hosts that left objects whose state is to be read
@@ -52,7 +54,7 @@ type Now struct {
 func (r *run) now() time.Duration { return time.Since(r.begin) }
 
 func newRun(ctx context.Context, p *Plan) *run {
-	r := &run{plan: p, ctx: ctx, begin: time.Now(), hosts: newTally(), delay: engine.NewDistribution(longestTime), dialers: map[*target]*engine.Dialer{}, open: map[closer]struct{}{}}
+	r := &run{plan: p, ctx: ctx, begin: time.Now(), handshakes: make(chan struct{}, maxHandshakes), hosts: newTally(), delay: engine.NewDistribution(longestTime), dialers: map[*target]*engine.Dialer{}, open: map[closer]struct{}{}}
 	r.targets = targets{allowed: p.Allowed, resolver: p.Resolver}
 	for range len(p.setup) + len(p.steps) {
 		r.tallies = append(r.tallies, newTally())
@@ -69,10 +71,12 @@ func Run(ctx context.Context, p *Plan, tell func(Now)) (*Result, error) {
 	return Judge(p, []*Part{part})
 }
 
-// With many hosts, garbage is collected earlier: their memory is what limits their number.
+// With many hosts, garbage is collected earlier: their memory is what limits their number. So do
+// TLS handshakes, each of which needs 20 KiB while it lasts.
 const (
-	manyHosts = 1000
-	gcPercent = 25
+	manyHosts     = 1000
+	gcPercent     = 10
+	maxHandshakes = 250
 )
 
 // Drive runs the hosts of this process and returns their counts.

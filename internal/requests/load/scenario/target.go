@@ -114,9 +114,9 @@ func split(text []byte) (origin, path []byte, err error) {
 	return text[:at+3+end], text[at+3+end:], nil
 }
 
-// dialer returns a dialer for a server with the identity of a host.
-func (r *run) dialer(t *target, certificate *tls.Certificate) *engine.Dialer {
-	d := &engine.Dialer{To: t.socket, Counts: &r.connections, Context: r.ctx}
+// newDialer returns a dialer for a server.
+func (r *run) newDialer(t *target) *engine.Dialer {
+	d := &engine.Dialer{To: t.socket, Counts: &r.connections, Context: r.ctx, Turns: r.handshakes}
 	if !t.secure {
 		return d
 	}
@@ -124,25 +124,34 @@ func (r *run) dialer(t *target, certificate *tls.Certificate) *engine.Dialer {
 	d.TLS.ServerName = t.name
 	// Hosts are different machines: no session is resumed.
 	d.TLS.SessionTicketsDisabled = true
+	// As OpenSSL before 3.5, without post-quantum keys: they are a third of the memory of a
+	// handshake, and their answers remain in the buffers of each connection.
+	d.TLS.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	switch {
-	case certificate != nil:
-		d.TLS.Certificates = []tls.Certificate{*certificate}
+	case r.plan.ownCertificates():
+		d.TLS.GetClientCertificate = engine.OwnCertificate
 	case len(d.TLS.Certificates) == 0:
 		d.WithoutCertificate()
 	}
 	return d
 }
 
-// sharedDialer returns the dialer of hosts without a certificate of their own.
-func (r *run) sharedDialer(t *target) *engine.Dialer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d := r.dialers[t]
+// dialer returns a dialer for a server with the identity of the host. All hosts share the
+// configuration of TLS.
+func (h *virtual) dialer(t *target) *engine.Dialer {
+	h.mu.Lock()
+	d := h.dialers[t]
 	if d == nil {
-		d = r.dialer(t, nil)
-		r.dialers[t] = d
+		d = h.newDialer(t)
+		h.dialers[t] = d
 	}
-	return d
+	h.mu.Unlock()
+	if !t.secure || !h.plan.ownCertificates() {
+		return d
+	}
+	own := *d
+	own.Certificate = func() (*tls.Certificate, error) { return h.plan.certificate(h.values) }
+	return &own
 }
 
 // used returns the servers in use, in order.
