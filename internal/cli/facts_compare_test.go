@@ -137,30 +137,45 @@ func TestFactsCompareFleet(t *testing.T) {
 	}
 }
 
-// BenchmarkFactsCompare compares 500 archives: of all recorded machines, and of the largest one. Each
-// has a size of memory of its own. CPU time counts: the machines are read on all processors.
+// BenchmarkFactsCompare compares 500 archives: of all recorded machines, of the largest one, and of
+// this one with as many sysctls and packages as a complete archive has (4200 entries, 1.4 MB). Each
+// has a size of memory of its own. It fails above 5 s of CPU time or 200 MiB: the machines are read
+// on all processors.
 func BenchmarkFactsCompare(b *testing.B) {
-	for name, pattern := range map[string]string{"all": "*.txt", "largest": "intel-2s-bare-metal.txt"} {
-		b.Run(name, func(b *testing.B) {
-			dir := fleetOf(b, pattern)
+	const largest = "intel-2s-bare-metal.txt"
+	var more strings.Builder
+	more.WriteString("-- file 0644 /var/lib/dpkg/status --\n" + strings.Repeat("Package: libexample1\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.36.1-9+deb12u1\n\n", 12_000))
+	for i := range 2300 {
+		fmt.Fprintf(&more, "-- file 0644 /proc/sys/net/part%d/option%d --\n%d\n", i/40, i%40, i)
+	}
+	for _, fleet := range []struct{ name, pattern, more string }{{"all", "*.txt", ""}, {"largest", largest, ""}, {"complete", largest, more.String()}} {
+		b.Run(fleet.name, func(b *testing.B) {
+			dir := fleetOf(b, fleet.pattern, fleet.more)
 			for b.Loop() {
 				before := cpuTime()
 				var errs bytes.Buffer
 				if code := Main("test", []string{"facts", "compare", dir}, &bytes.Buffer{}, &errs); code != 0 {
 					b.Fatal(&errs)
 				}
-				b.ReportMetric(cpuTime()-before, "cpu-s/op")
+				cpu := cpuTime() - before
+				b.ReportMetric(cpu, "cpu-s/op")
+				if cpu > 5 {
+					b.Errorf("%.1f s of CPU time", cpu)
+				}
 			}
 			var usage syscall.Rusage
 			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err == nil {
 				b.ReportMetric(float64(usage.Maxrss)/1024, "max-MiB")
+				if usage.Maxrss > 200<<10 {
+					b.Errorf("%d KiB of memory", usage.Maxrss)
+				}
 			}
 		})
 	}
 }
 
-// fleetOf makes 500 archives of recorded machines.
-func fleetOf(b *testing.B, pattern string) string {
+// fleetOf makes 500 archives of recorded machines, with more entries in each.
+func fleetOf(b *testing.B, pattern, more string) string {
 	b.Helper()
 	names, err := filepath.Glob(recordedHosts + pattern)
 	if err != nil || len(names) == 0 {
@@ -171,6 +186,7 @@ func fleetOf(b *testing.B, pattern string) string {
 		text, err := os.ReadFile(names[i%len(names)])
 		if err == nil {
 			text = total.ReplaceAll(text, fmt.Appendf(nil, "MemTotal: %d kB", 16<<20+i))
+			text = append(bytes.TrimSuffix(text, []byte("-- end --\n")), more+"-- end --\n"...)
 			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("web%d.txt", i)), text, 0o600)
 		}
 		if err != nil {

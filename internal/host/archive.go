@@ -18,11 +18,11 @@ import (
 type archive struct {
 	time     time.Time // time of the recording; zero if unknown
 	entries  map[string]*entry
-	names    map[string][]string // base names of the entries of each directory
-	commands map[string]Result   // by argument vector in JSON form
-	programs map[string]string   // results of LookPath; "" means that the program is missing
-	links    []Link              // network devices
-	linked   bool                // whether links is complete
+	below    map[string][]archivedInfo // entries of each directory
+	commands map[string]Result         // by argument vector in JSON form
+	programs map[string]string         // results of LookPath; "" means that the program is missing
+	links    []Link                    // network devices
+	linked   bool                      // whether links is complete
 	params   map[netKey]netAnswer
 	asks     map[string][]byte // recorded answers of programs over a connection, by question
 	// incomplete is the value of Host.Incomplete.
@@ -37,8 +37,9 @@ type entry struct {
 	mode fs.FileMode // type and permission bits
 	// absent reports whether the machine lacks the path.
 	absent bool
-	// data is a file's content, or nil if it was not read.
-	data []byte
+	// data is a file's content. read reports whether it was read.
+	data string
+	read bool
 	// target is the target of a symbolic link, as readlink(2) returns it.
 	target string
 	// listed reports whether the archive has an entry for every name in the directory.
@@ -51,7 +52,7 @@ type entry struct {
 func newArchive(entries int) *archive {
 	a := &archive{
 		entries:  make(map[string]*entry, entries+1),
-		names:    make(map[string][]string, entries/8),
+		below:    make(map[string][]archivedInfo, entries/8),
 		commands: map[string]Result{},
 		programs: map[string]string{},
 		params:   map[netKey]netAnswer{},
@@ -94,22 +95,25 @@ func (a archivedFiles) walk(p string, followLast bool) (string, *entry, error) {
 	if e := a.entries[p]; e != nil && !e.absent && (e.mode.IsDir() || e.mode.IsRegular()) {
 		return p, e, nil
 	}
-	if at, e := a.below(p); e != nil {
-		return at, e, nil
-	}
-	at, err := a.resolve(p, followLast, a.lstat)
-	if err != nil {
-		return "", nil, err
+	at, ok := a.withoutLinks(p)
+	if e := a.entries[at]; !ok || e != nil && e.mode&fs.ModeSymlink != 0 {
+		var err error
+		if at, err = a.resolve(p, followLast, a.lstat); err != nil {
+			return "", nil, err
+		}
 	}
 	e, err := a.lstat(at)
-	return at, e, pathError(err, p)
+	if err != nil {
+		return "", nil, pathError(err, p)
+	}
+	return at, e, nil
 }
 
-// below looks for a file or directory by the directory without links that has it. e is nil if that
-// does not decide: for a link, a missing entry, or a path that is not clean.
-func (a archivedFiles) below(p string) (at string, e *entry) {
+// withoutLinks returns a path with the links of its directory resolved. ok is false if the directory
+// has no entry, or if the path is not clean.
+func (a archivedFiles) withoutLinks(p string) (at string, ok bool) {
 	if len(p) < 2 || p[0] != '/' || path.Clean(p) != p {
-		return "", nil
+		return "", false
 	}
 	dir, name := parentOf(p)
 	to, known := a.resolved.Load(dir)
@@ -121,13 +125,9 @@ func (a archivedFiles) below(p string) (at string, e *entry) {
 		to, _ = a.resolved.LoadOrStore(dir, found)
 	}
 	if to == "" {
-		return "", nil
+		return "", false
 	}
-	at = strings.TrimSuffix(to.(string), "/") + "/" + name
-	if e = a.entries[at]; e == nil || e.absent || !e.mode.IsDir() && !e.mode.IsRegular() {
-		return "", nil
-	}
-	return at, e
+	return strings.TrimSuffix(to.(string), "/") + "/" + name, true
 }
 
 // resolve follows the links of a path. lookup returns the entry of a path without links.
@@ -162,10 +162,10 @@ func (a archivedFiles) ReadFile(p string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: syscall.EISDIR}
 	case e.errno != 0:
 		return nil, &fs.PathError{Op: "read", Path: p, Err: e.errno}
-	case e.data == nil:
+	case !e.read:
 		return nil, &fs.PathError{Op: "read", Path: p, Err: ErrNotRecorded}
 	}
-	return append([]byte(nil), e.data...), nil
+	return []byte(e.data), nil
 }
 
 func (a archivedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
@@ -180,10 +180,11 @@ func (a archivedFiles) ReadDir(p string) ([]fs.DirEntry, error) {
 	case !e.listed:
 		return nil, &fs.PathError{Op: "readdir", Path: p, Err: ErrNotRecorded}
 	}
-	var found []fs.DirEntry
-	for _, name := range a.names[at] {
-		if c := a.entries[strings.TrimSuffix(at, "/")+"/"+name]; !c.absent {
-			found = append(found, fs.FileInfoToDirEntry(archivedInfo{name, c}))
+	list := a.below[at]
+	found := make([]fs.DirEntry, 0, len(list))
+	for i := range list {
+		if !list[i].absent {
+			found = append(found, &list[i])
 		}
 	}
 	slices.SortFunc(found, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
@@ -198,10 +199,12 @@ func parentOf(p string) (dir, name string) {
 
 // put adds or replaces an entry. p is clean.
 func (a *archive) put(p string, e *entry) {
-	if a.entries[p] == nil {
-		dir, name := parentOf(p)
-		a.names[dir] = append(a.names[dir], name)
+	if old := a.entries[p]; old != nil {
+		*old = *e
+		return
 	}
+	dir, name := parentOf(p)
+	a.below[dir] = append(a.below[dir], archivedInfo{name, e})
 	a.entries[p] = e
 }
 
@@ -243,6 +246,7 @@ func (archivedFiles) Remove(p string) error                    { return readOnly
 func (archivedFiles) Mkdir(p string, _ fs.FileMode) error      { return readOnly("mkdir", p) }
 func (archivedFiles) Hold(p string, _ []byte) (Handle, error)  { return nil, readOnly("open", p) }
 
+// archivedInfo is an entry as fs.FileInfo and as fs.DirEntry.
 type archivedInfo struct {
 	name string
 	*entry
@@ -254,6 +258,9 @@ func (i archivedInfo) Mode() fs.FileMode  { return i.mode }
 func (i archivedInfo) ModTime() time.Time { return time.Time{} }
 func (i archivedInfo) IsDir() bool        { return i.mode.IsDir() }
 func (i archivedInfo) Sys() any           { return nil }
+
+func (i archivedInfo) Type() fs.FileMode          { return i.mode.Type() }
+func (i archivedInfo) Info() (fs.FileInfo, error) { return i, nil }
 
 // archivedClock is the clock of an archive. Now returns the time of the recording.
 type archivedClock struct{ a *archive }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,11 +15,11 @@ var errNothingLeft = errors.New(`the archive is truncated before its first entry
 // checkEndMark looks for the end mark. If it is missing, checkEndMark drops the last entry,
 // whose content may be truncated.
 func (p *archiveParser) checkEndMark() error {
-	at := bytes.LastIndex(p.rest, []byte("\n-- ")) + 1
-	if at == 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
+	at := strings.LastIndex(p.rest, "\n-- ") + 1
+	if at == 0 && !strings.HasPrefix(p.rest, "-- ") {
 		return errNothingLeft
 	}
-	if string(bytes.TrimSpace(p.rest[at:])) == endMark {
+	if strings.TrimSpace(p.rest[at:]) == endMark {
 		return nil
 	}
 	p.cut, p.rest = p.rest[at:], p.rest[:at]
@@ -28,8 +27,8 @@ func (p *archiveParser) checkEndMark() error {
 }
 
 // end parses the end mark.
-func (p *archiveParser) end(words []string, content []byte) error {
-	if len(words) > 0 || len(bytes.TrimSpace(content)) > 0 || len(p.rest) > 0 {
+func (p *archiveParser) end(words []string, content string) error {
+	if len(words) > 0 || strings.TrimSpace(content) != "" || len(p.rest) > 0 {
 		return fmt.Errorf("%s must be the last line of an archive; move it to the end", endMark)
 	}
 	return nil
@@ -42,7 +41,7 @@ func (p *archiveParser) markIncomplete(name string) {
 		e.listed = false
 	}
 	const stderr = "-- stderr"
-	if p.ran && (bytes.HasPrefix(p.cut, []byte(stderr)) || strings.HasPrefix(stderr, string(p.cut))) {
+	if p.ran && (strings.HasPrefix(p.cut, stderr) || strings.HasPrefix(stderr, p.cut)) {
 		delete(p.commands, p.last)
 	}
 	p.incomplete = fmt.Sprintf("%s is truncated: its last line is not %s; the entry of line %d, later ones, and which listings are complete are unknown; copy the file again", name, endMark, p.line(p.offset()))

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,11 +11,14 @@ import (
 	"time"
 )
 
-// ParseArchive parses the text of an archive, which must not change afterwards: the host's files are
-// parts of it. name is used in messages.
-func ParseArchive(name string, text []byte) (*Host, error) {
+// ParseArchive parses the text of an archive. name is used in messages.
+func ParseArchive(name string, text []byte) (*Host, error) { return parseArchive(name, string(text)) }
+
+// parseArchive is ParseArchive for a string. The paths and contents of the host are parts of it.
+func parseArchive(name, text string) (*Host, error) {
 	heads := headings(text)
-	p := archiveParser{archive: newArchive(min(len(heads), maxArchiveEntries)), text: text, rest: text, heads: heads}
+	entries := min(len(heads), maxArchiveEntries)
+	p := archiveParser{archive: newArchive(entries), text: text, rest: text, heads: heads, order: make([]archivedPath, 0, entries)}
 	if err := p.parse(name); err != nil {
 		if errors.Is(err, errNoArchive) {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -34,24 +36,30 @@ var errNoArchive = fmt.Errorf("not a fettle archive: the first line must be %q",
 
 type archiveParser struct {
 	*archive
-	text  []byte
-	rest  []byte // what is left of it
-	heads []int  // where the headings begin that are left
-	at    int    // where the heading being parsed begins
-	order []string
+	text  string
+	rest  string   // what is left of it
+	heads []int    // where the headings begin that are left
+	at    int      // where the heading being parsed begins
+	words []string // of that heading
+	order []archivedPath
 	slab  []entry // room for entries
 	last  string  // key of the command to which a stderr entry belongs
 	ran   bool    // the previous entry is that command
 	root  bool    // the archive has an entry for "/"
-	cut   []byte  // dropped last entry of a truncated archive
+	cut   string  // dropped last entry of a truncated archive
+}
+
+type archivedPath struct {
+	path string
+	*entry
 }
 
 // headings returns where the headings of a text begin.
-func headings(text []byte) []int {
+func headings(text string) []int {
 	const heading = "\n-- "
 	var heads []int
 	for at := 0; ; {
-		i := bytes.Index(text[at:], []byte(heading))
+		i := strings.Index(text[at:], heading)
 		if i < 0 {
 			return heads
 		}
@@ -75,13 +83,13 @@ func (p *archiveParser) newEntry(e entry) *entry {
 }
 
 // line returns the number, from 1, of the line that begins at an offset.
-func (p *archiveParser) line(at int) int { return 1 + bytes.Count(p.text[:at], []byte("\n")) }
+func (p *archiveParser) line(at int) int { return 1 + strings.Count(p.text[:at], "\n") }
 
 // offset returns where the rest begins.
 func (p *archiveParser) offset() int { return len(p.text) - len(p.cut) - len(p.rest) }
 
 func (p *archiveParser) parse(name string) error {
-	switch string(bytes.TrimSuffix(p.takeLine(), []byte("\r"))) {
+	switch strings.TrimSuffix(p.takeLine(), "\r") {
 	case archiveHeading:
 		if err := p.checkEndMark(); err != nil {
 			return err
@@ -90,8 +98,8 @@ func (p *archiveParser) parse(name string) error {
 	default:
 		return errNoArchive
 	}
-	for len(p.rest) > 0 && !bytes.HasPrefix(p.rest, []byte("-- ")) {
-		line := string(p.takeLine())
+	for len(p.rest) > 0 && !strings.HasPrefix(p.rest, "-- ") {
+		line := p.takeLine()
 		if stamp, ok := strings.CutPrefix(line, "time "); ok {
 			t, err := time.Parse(time.RFC3339Nano, stamp)
 			if err != nil {
@@ -106,36 +114,36 @@ func (p *archiveParser) parse(name string) error {
 		if len(p.entries) > maxArchiveEntries {
 			return fmt.Errorf("more than %d entries", maxArchiveEntries)
 		}
-		line := string(p.takeLine())
+		line := p.takeLine()
 		head, ok := strings.CutSuffix(line, " --")
 		if !ok {
 			return fmt.Errorf(`heading %.80q does not end with " --"`, line)
 		}
-		words, err := splitHeading(strings.TrimPrefix(head, "-- "))
-		if err != nil {
+		var err error
+		if p.words, err = splitHeading(p.words[:0], strings.TrimPrefix(head, "-- ")); err != nil {
 			return err
 		}
-		if err := p.entry(words, p.takeContent()); err != nil {
+		if err := p.entry(p.words, p.takeContent()); err != nil {
 			return err
 		}
-		p.ran = words[0] == "run"
+		p.ran = p.words[0] == "run"
 	}
-	if p.cut != nil {
+	if p.cut != "" {
 		p.markIncomplete(name)
 	}
 	return p.checkParents()
 }
 
 // takeLine returns the next line without its newline, and notes where it began.
-func (p *archiveParser) takeLine() []byte {
+func (p *archiveParser) takeLine() string {
 	p.at = p.offset()
-	line, rest, _ := bytes.Cut(p.rest, []byte("\n"))
+	line, rest, _ := strings.Cut(p.rest, "\n")
 	p.rest = rest
 	return line
 }
 
 // takeContent returns the lines up to the next heading.
-func (p *archiveParser) takeContent() []byte {
+func (p *archiveParser) takeContent() string {
 	from, to := p.offset(), p.offset()+len(p.rest)
 	for len(p.heads) > 0 && p.heads[0] < from {
 		p.heads = p.heads[1:]
@@ -143,15 +151,14 @@ func (p *archiveParser) takeContent() []byte {
 	if len(p.heads) > 0 {
 		to = min(to, p.heads[0])
 	}
-	content := p.rest[: to-from : to-from]
+	content := p.rest[:to-from]
 	p.rest = p.rest[to-from:]
 	return content
 }
 
-// splitHeading splits a heading into words at single spaces. A quoted Go string, or the JSON
-// form of a command, is one word.
-func splitHeading(s string) ([]string, error) {
-	words := make([]string, 0, 5) // few headings have more
+// splitHeading splits a heading at single spaces and appends its words. A quoted Go string, or the
+// JSON form of a command, is one word.
+func splitHeading(words []string, s string) ([]string, error) {
 	for s != "" {
 		switch s[0] {
 		case '"':
@@ -186,7 +193,7 @@ func splitHeading(s string) ([]string, error) {
 }
 
 // entry parses one entry, given the words of its heading and its content.
-func (p *archiveParser) entry(words []string, content []byte) error {
+func (p *archiveParser) entry(words []string, content string) error {
 	kind, words := words[0], words[1:]
 	switch kind {
 	case "link":
@@ -236,14 +243,14 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 		if _, dup := p.asks[h.name]; dup {
 			return fmt.Errorf("query %q occurs twice", h.name)
 		}
-		p.asks[h.name] = data
+		p.asks[h.name] = []byte(data)
 		return nil
 	case "stderr":
 		r, ok := p.commands[p.last]
 		if !ok || h.name != "" || r.Stderr != nil {
 			return errors.New("a stderr entry must follow its run entry")
 		}
-		r.Stderr = data
+		r.Stderr = []byte(data)
 		p.commands[p.last] = r
 		return nil
 	}
@@ -259,13 +266,13 @@ func (p *archiveParser) entry(words []string, content []byte) error {
 	case e.mode.Type() == fs.ModeIrregular:
 		return fmt.Errorf("%s: a denied entry needs an errno name", h.name)
 	default:
-		e.data = data
-		return p.add(h.name, e, nil)
+		e.data, e.read = data, true
+		return p.add(h.name, e, "")
 	}
-	return p.add(h.name, e, nil)
+	return p.add(h.name, e, "")
 }
 
-func (p *archiveParser) run(h heading, stdout []byte) error {
+func (p *archiveParser) run(h heading, stdout string) error {
 	var argv []string
 	if err := json.Unmarshal([]byte(h.name), &argv); err != nil || len(argv) == 0 {
 		return errors.New(`want a command entry of the form -- run EXIT ["program","argument"] --`)
@@ -274,16 +281,16 @@ func (p *archiveParser) run(h heading, stdout []byte) error {
 	if _, dup := p.commands[key]; dup {
 		return fmt.Errorf("command %s occurs twice", key)
 	}
-	p.commands[key] = Result{Stdout: stdout, ExitCode: h.exit}
+	p.commands[key] = Result{Stdout: []byte(stdout), ExitCode: h.exit}
 	p.last = key
 	return nil
 }
 
-func (p *archiveParser) add(name string, e *entry, extra []byte) error {
+func (p *archiveParser) add(name string, e *entry, extra string) error {
 	if err := cleanPath(name); err != nil {
 		return err
 	}
-	if len(bytes.TrimSpace(extra)) > 0 {
+	if strings.TrimSpace(extra) != "" {
 		return fmt.Errorf("%s has content, but is not the entry of a file", name)
 	}
 	if name == "/" {
@@ -295,7 +302,7 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 		return fmt.Errorf("%s occurs twice", name)
 	}
 	p.put(name, e)
-	p.order = append(p.order, name)
+	p.order = append(p.order, archivedPath{name, e})
 	return nil
 }
 
@@ -304,27 +311,27 @@ func (p *archiveParser) add(name string, e *entry, extra []byte) error {
 func (p *archiveParser) checkParents() error {
 	below := ""      // first name with a wrong parent
 	proper := "\x00" // the directory of the name before, which is right
-	for _, name := range p.order {
-		if p.entries[name].absent {
+	for _, o := range p.order {
+		if o.absent {
 			continue
 		}
-		dir, _ := parentOf(name)
+		dir, _ := parentOf(o.path)
 		switch {
 		case dir == proper:
-		case p.wrongParent(name) == "":
+		case p.wrongParent(o.path) == "":
 			proper = dir
-		case below == "" || name < below:
-			below = name
+		case below == "" || o.path < below:
+			below = o.path
 		}
 	}
 	if below != "" {
 		return fmt.Errorf("%s is below %s, which is not a directory", below, p.wrongParent(below))
 	}
-	for _, name := range p.order {
-		if p.entries[name].absent {
+	for _, o := range p.order {
+		if o.absent {
 			continue
 		}
-		for dir, _ := parentOf(name); p.entries[dir] == nil; dir, _ = parentOf(dir) {
+		for dir, _ := parentOf(o.path); p.entries[dir] == nil; dir, _ = parentOf(dir) {
 			p.put(dir, p.newEntry(entry{mode: fs.ModeDir | 0o755}))
 		}
 	}
@@ -405,16 +412,12 @@ func parseHeading(kind string, words []string) (heading, error) {
 	return h, nil
 }
 
-func (h heading) decode(content []byte) ([]byte, error) {
-	data := content
-	if data == nil {
-		data = []byte{} // nil means unread
-	}
+func (h heading) decode(content string) (string, error) {
 	if h.noeol {
-		data = bytes.TrimSuffix(data, []byte("\n"))
+		content = strings.TrimSuffix(content, "\n")
 	}
 	if h.escaped {
-		return unescape(data)
+		return unescape(content)
 	}
-	return data, nil
+	return content, nil
 }

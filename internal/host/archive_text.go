@@ -190,10 +190,10 @@ func writeEntry(b *bytes.Buffer, p string, e *entry) {
 	switch {
 	case e.errno != 0:
 		head += " " + errnoName(e.errno)
-	case e.mode.IsDir() && !e.listed, !e.mode.IsDir() && e.data == nil:
+	case e.mode.IsDir() && !e.listed, !e.mode.IsDir() && !e.read:
 		head += " unread"
 	}
-	writeContent(b, head, quotePath(p), e.data)
+	writeContent(b, head, quotePath(p), []byte(e.data))
 }
 
 func writeContent(b *bytes.Buffer, head, name string, data []byte) {
@@ -258,7 +258,7 @@ func escape(data []byte) []byte {
 	return b.Bytes()
 }
 
-func unescape(data []byte) ([]byte, error) {
+func unescape(data string) (string, error) {
 	out := make([]byte, 0, len(data))
 	for i := 0; i < len(data); i++ {
 		if data[i] != '\\' {
@@ -271,17 +271,17 @@ func unescape(data []byte) ([]byte, error) {
 			out = append(out, rest[0])
 			i++
 		case len(rest) > 2 && rest[0] == 'x':
-			c, err := strconv.ParseUint(string(rest[1:3]), 16, 8)
+			c, err := strconv.ParseUint(rest[1:3], 16, 8)
 			if err != nil {
-				return nil, fmt.Errorf("bad escape %q", data[i:i+4])
+				return "", fmt.Errorf("bad escape %q", data[i:i+4])
 			}
 			out = append(out, byte(c))
 			i += 3
 		default:
-			return nil, fmt.Errorf(`bad escape: only \\, \- and \xNN are known`)
+			return "", fmt.Errorf(`bad escape: only \\, \- and \xNN are known`)
 		}
 	}
-	return out, nil
+	return string(out), nil
 }
 
 // quotePath returns a path unchanged, or as a quoted Go string if it has spaces or unprintable

@@ -190,13 +190,13 @@ func quoteName(name string) string {
 // maxArchiveLinks limits the number of network devices in an archive.
 const maxArchiveLinks = 100_000
 
-func (p *archiveParser) parseLinks(words []string, content []byte) error {
+func (p *archiveParser) parseLinks(words []string, content string) error {
 	if len(words) != 0 || p.linked {
 		return errors.New("want exactly one -- links -- entry with all network devices")
 	}
 	p.linked = true
 	seen := map[string]bool{}
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(content) {
 		l, err := parseLink(strings.TrimSuffix(line, "\n"))
 		if err != nil {
 			return err
@@ -245,7 +245,7 @@ func parseLink(line string) (Link, error) {
 	return l, nil
 }
 
-func (p *archiveParser) parseNet(words []string, content []byte) error {
+func (p *archiveParser) parseNet(words []string, content string) error {
 	if len(words) < 2 || len(words) > 3 {
 		return errors.New("want a parameter entry of the form -- net DEVICE GROUP --, or -- net DEVICE GROUP ERRNO -- for unreadable parameters")
 	}
@@ -261,7 +261,7 @@ func (p *archiveParser) parseNet(words []string, content []byte) error {
 		}
 		a.errno = errno
 	}
-	for line := range strings.Lines(string(content)) {
+	for line := range strings.Lines(content) {
 		np, err := parseParam(strings.TrimSuffix(line, "\n"))
 		if err != nil {
 			return err

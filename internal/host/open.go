@@ -120,11 +120,12 @@ func OpenArchive(name string) (*Host, error) {
 	} else if err == nil {
 		size = int(st.Size())
 	}
-	text := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // room to find the end without growing
-	if _, err := text.ReadFrom(io.LimitReader(f, maxArchiveSize+1)); err != nil {
+	var text strings.Builder
+	text.Grow(size)
+	if _, err := io.Copy(&text, io.LimitReader(f, maxArchiveSize+1)); err != nil {
 		return nil, err
 	}
-	return ParseArchive(name, text.Bytes())
+	return parseArchive(name, text.String())
 }
 
 // packings are the magic numbers of gzip, xz, bzip2 and zstd.

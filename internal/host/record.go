@@ -144,7 +144,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e := r.entries[at]; e != nil && !e.mode.IsDir() && e.data == nil && e.errno == 0 {
+	if e := r.entries[at]; e != nil && !e.mode.IsDir() && !e.read && e.errno == 0 {
 		data, err := r.inner.ReadFile(at)
 		switch {
 		case errors.Is(err, ErrTooLarge):
@@ -163,7 +163,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 				r.tooLarge[p] = true
 				return data, nil
 			}
-			e.data = append([]byte{}, data...)
+			e.data, e.read = string(data), true
 			r.size += len(data)
 		}
 	}
@@ -172,7 +172,7 @@ func (r *answerRecorder) ReadFile(p string) ([]byte, error) {
 
 // putFile adds a file and its missing directories.
 func (r *answerRecorder) putFile(p string, data []byte) {
-	r.put(p, &entry{mode: 0o444, data: append([]byte{}, data...)})
+	r.put(p, &entry{mode: 0o444, data: string(data), read: true})
 	r.size += len(data)
 	for dir := path.Dir(p); r.entries[dir] == nil; dir = path.Dir(dir) {
 		r.put(dir, &entry{mode: fs.ModeDir | 0o755})

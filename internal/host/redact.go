@@ -72,13 +72,17 @@ var secretFiles = []string{
 	"/sys/hypervisor/uuid",
 }
 
+// secretPattern is a pattern of secretFiles. Each match begins with first and ends with last.
+type secretPattern struct{ pattern, first, last string }
+
 // secretFilesBelow returns secretFiles by the first directory, which no pattern leaves open. A
 // machine is read by thousands of files, most of them below /proc and /sys.
-var secretFilesBelow = sync.OnceValue(func() map[string][]string {
-	below := map[string][]string{}
+var secretFilesBelow = sync.OnceValue(func() map[string][]secretPattern {
+	below := map[string][]secretPattern{}
 	for _, pattern := range secretFiles {
 		top, _, _ := strings.Cut(pattern[1:], "/")
-		below[top] = append(below[top], pattern)
+		first, _, _ := strings.Cut(pattern, "*")
+		below[top] = append(below[top], secretPattern{pattern, first, pattern[strings.LastIndexAny(pattern, "*/")+1:]})
 	}
 	return below
 })
@@ -94,21 +98,18 @@ func secretFile(p string) bool {
 		return false
 	}
 	top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
-	for _, pattern := range secretFilesBelow()[top] {
-		if fixed, _, _ := strings.Cut(pattern, "*"); !strings.HasPrefix(p, fixed) {
+	for _, s := range secretFilesBelow()[top] {
+		if !strings.HasPrefix(p, s.first) || !strings.HasSuffix(p, s.last) {
 			continue
 		}
-		if last := pattern[strings.LastIndexByte(pattern, '/'):]; !strings.Contains(last, "*") && !strings.HasSuffix(p, last) {
-			continue
-		}
-		if ok, _ := path.Match(pattern, p); ok {
+		if ok, _ := path.Match(s.pattern, p); ok {
 			return true
 		}
 	}
-	base := path.Base(p)
 	if strings.HasPrefix(p, "/sys/") || strings.HasPrefix(p, "/proc/sys/") {
 		return false
 	}
+	base := path.Base(p)
 	for _, pattern := range secretNames {
 		if ok, _ := path.Match(pattern, base); ok {
 			return true

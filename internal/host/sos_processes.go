@@ -212,7 +212,7 @@ func (s *sosreport) listProcesses(d []fs.DirEntry) []fs.DirEntry {
 	}
 	for pid := range s.processes() {
 		if name := strconv.Itoa(pid); !seen[name] {
-			d = append(d, fs.FileInfoToDirEntry(archivedInfo{name, &entry{mode: os.ModeDir | 0o555}}))
+			d = append(d, archivedInfo{name, &entry{mode: os.ModeDir | 0o555}})
 		}
 	}
 	return d

@@ -41,17 +41,9 @@ func SysctlName(path string) string {
 	return swapSeparators(strings.TrimPrefix(path, procSys))
 }
 
-func swapSeparators(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch r {
-		case '.':
-			return '/'
-		case '/':
-			return '.'
-		}
-		return r
-	}, s)
-}
+func swapSeparators(s string) string { return separators.Replace(s) }
+
+var separators = strings.NewReplacer(".", "/", "/", ".")
 
 // sysctlAliases maps second names of a kernel variable to the canonical one.
 // mm/hugetlb.c uses one handler for both (the mempolicy variant only places pages

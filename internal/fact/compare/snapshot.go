@@ -64,7 +64,8 @@ func Read(ctx context.Context, h *host.Host) (*Snapshot, error) {
 	f := fact.Collect(h)
 	x := f.Index()
 	items := x.List()
-	s := &Snapshot{names: make(map[string]bool, 2*len(items)), values: make([]value, 0, 2*len(items))} // half of them are facts
+	room := min(2*len(items)+int(f.Kernel.SysctlCount.Or(0)), maxValues)
+	s := &Snapshot{names: make(map[string]bool, room), values: make([]value, 0, room)}
 	if !slices.ContainsFunc(items, func(it fact.Item) bool { return it.Unknown == "" }) {
 		return nil, fmt.Errorf("no machine found in %s", h.Name)
 	}
@@ -81,10 +82,12 @@ func Read(ctx context.Context, h *host.Host) (*Snapshot, error) {
 }
 
 func (s *Snapshot) add(v value) {
-	if s.names[v.name] || len(s.values) >= maxValues {
+	if len(s.values) >= maxValues {
 		return
 	}
-	s.names[v.name] = true
+	if s.names[v.name] = true; len(s.names) == len(s.values) {
+		return // a second value of one name
+	}
 	v.text = strings.Join(strings.Fields(v.text), " ")
 	if strings.Contains(v.text, host.Redacted) {
 		v.text, v.state = "", unknown
@@ -290,7 +293,7 @@ func (t *tree) sysctls(h *host.Host) {
 		}
 		p, err := setting.SysctlPath(key)
 		if err == nil && !t.snapshot.names[setting.SysctlName(p)] {
-			t.file(p, path.Dir(p), false)
+			t.file(directoryOf(pathDir(p)), path.Base(p), p, false)
 		}
 	}
 }
@@ -302,6 +305,7 @@ func (t *tree) walk(dir, parent string, depth int) {
 		return // the scope above says that it is absent
 	}
 	t.snapshot.scopes = append(t.snapshot.scopes, scope{name: dir, parent: parent, complete: err == nil})
+	named := directoryOf(dir)
 	for _, d := range list {
 		p := dir + "/" + d.Name()
 		switch {
@@ -313,7 +317,7 @@ func (t *tree) walk(dir, parent string, depth int) {
 				t.walk(p, dir, depth+1)
 			}
 		case d.Type().IsRegular():
-			t.file(p, dir, true)
+			t.file(named, d.Name(), p, true)
 		}
 	}
 }
@@ -326,9 +330,10 @@ func (t *tree) module(dir string) {
 		return
 	}
 	t.snapshot.scopes = append(t.snapshot.scopes, scope{name: dir, parent: "", complete: true})
+	named := directoryOf(dir)
 	for _, d := range list {
 		if d.Type().IsRegular() {
-			t.file(path.Join(dir, d.Name()), dir, true)
+			t.file(named, d.Name(), dir+"/"+d.Name(), true)
 		}
 	}
 }
@@ -341,20 +346,37 @@ func perDevice(dir string) bool {
 	return strings.HasPrefix(dir, "/proc/sys/net/") && (strings.HasSuffix(dir, "/conf") || strings.HasSuffix(dir, "/neigh"))
 }
 
-// file reads one setting. listed reports whether the file exists.
-func (t *tree) file(p, dir string, listed bool) {
+// directory says how the settings in a directory are named.
+type directory struct {
+	path    string
+	sysctls string // the names of sysctls begin with it; "" if the paths are the names
+	devices string // their patterns begin with it; "" if the directory is not that of a device
+}
+
+func directoryOf(dir string) directory {
+	d := directory{path: dir}
+	if strings.HasPrefix(dir, "/proc/sys/") {
+		d.sysctls = setting.SysctlName(dir) + "."
+	}
+	if above := pathDir(dir); perDevice(above) {
+		d.devices = setting.SysctlName(above) + ".*."
+	}
+	return d
+}
+
+// file reads one setting, whose path is p. listed reports whether the file exists.
+func (t *tree) file(dir directory, base, p string, listed bool) {
 	if t.facts[p] {
 		return
 	}
 	b, err := t.files.ReadFile(p)
-	v := value{name: p, pattern: p, scope: dir, at: p}
-	if strings.HasPrefix(p, "/proc/sys/") {
-		v.name = setting.SysctlName(p)
+	v := value{name: p, pattern: p, scope: dir.path, at: p}
+	if dir.sysctls != "" {
+		v.name = dir.sysctls + setting.SysctlName(base)
 		v.pattern = v.name
 	}
-	if perDevice(path.Dir(dir)) {
-		v.item = path.Base(dir)
-		v.pattern = setting.SysctlName(path.Dir(dir)) + ".*." + path.Base(p)
+	if dir.devices != "" {
+		v.item, v.pattern = path.Base(dir.path), dir.devices+base
 	}
 	switch {
 	case err == nil:
