@@ -98,9 +98,16 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestStoppedBuild: a build that is stopped while it writes a package leaves no file that looks
-// like one. The tools are stubs; nfpm stops the build after half of a package.
+// TestStoppedBuild tests that a build leaves no unfinished package if it is killed, or if nfpm fails,
+// in the middle of one. The tools are stubs.
 func TestStoppedBuild(t *testing.T) {
+	for name, end := range map[string]string{"killed": "kill -TERM 0; sleep 60", "no space left": "exit 1"} {
+		t.Run(name, func(t *testing.T) { testStoppedBuild(t, end) })
+	}
+}
+
+// testStoppedBuild runs the build with an nfpm that writes the beginning of a package, and then end.
+func testStoppedBuild(t *testing.T, end string) {
 	dir := t.TempDir()
 	stub := filepath.Join(dir, "go")
 	if err := os.WriteFile(stub, []byte(`#!/bin/sh
@@ -108,14 +115,14 @@ case $1 in
 run) for last; do :; done; mkdir "$last/man" "$last/completion"; : >"$last/man/fettle.8" ;;
 tool) echo "$0" ;;
 build) while [ "$1" != -o ]; do shift; done; : >"$2" ;;
-package) for last; do :; done; echo half >"$last/fettle_1_$ARCH.deb"; kill -TERM 0; sleep 60 ;;
+package) for last; do :; done; echo half >"$last/fettle_1_$ARCH.deb"; eval "$END" ;;
 esac
 `), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
 	cmd := exec.Command("./build", out, "arm64")
-	cmd.Env = append(os.Environ(), "GO="+stub, "PACKAGES=fettle", "VERSION=v1.0.0", "SOURCE_DATE_EPOCH=1700000000")
+	cmd.Env = append(os.Environ(), "GO="+stub, "END="+end, "PACKAGES=fettle", "VERSION=v1.0.0", "SOURCE_DATE_EPOCH=1700000000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	text, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(text), "fettle for arm64") {
