@@ -333,11 +333,16 @@ func TestOffline(t *testing.T) {
 			if d := l.differs(tuned); len(d) > 0 {
 				t.Errorf("values were written:\n%s", strings.Join(d, "\n"))
 			}
-			if !strings.Contains(out, "fettle: no value was restored, because ") {
+			if !strings.Contains(out, "fettle: no value was restored: ") {
 				t.Errorf("the removal does not say so:\n%s", out)
 			}
+			for line := range strings.Lines(out) {
+				if strings.HasPrefix(line, "fettle: ") && len(line) > 81 {
+					t.Errorf("more than 80 columns: %s", line)
+				}
+			}
 			out = l.Must("dpkg", "--purge", "fettle")
-			if _, code := l.Run("test", "-e", "/var/lib/fettle/journal"); code != 0 || !strings.Contains(out, "is kept, because it has the values that were not restored") {
+			if _, code := l.Run("test", "-e", "/var/lib/fettle/journal"); code != 0 || !strings.Contains(out, "is kept: it has values that were not restored") {
 				t.Errorf("the journal is gone: %s", out)
 			}
 		})

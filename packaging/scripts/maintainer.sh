@@ -65,7 +65,7 @@ restart() {
 		exec 9<>/dev/cpu_dma_latency
 		dd if=/dev/cpu_dma_latency bs=4 count=1 >&9 2>/dev/null || true
 	fi
-	systemctl try-restart fettle.service || say "the daemon did not restart; the values stay; run: systemctl status fettle"
+	systemctl try-restart fettle.service || say "the daemon did not restart; values stay; see: systemctl status fettle"
 	exec 9>&-
 }
 
@@ -98,6 +98,14 @@ in_force() {
 	! /usr/bin/fettle undo --dry-run --output json 2>/dev/null | grep -q '"undoes": \[\]'
 }
 
+# keep marks the journal as needed, says why, and what to do.
+keep() {
+	: >"$unrestored"
+	say "$1"
+	say "$state keeps the old values."
+	say "To restore them later, install fettle again and run: fettle undo"
+}
+
 before_remove() {
 	case $1 in
 	remove | 0) ;;
@@ -105,9 +113,7 @@ before_remove() {
 	esac
 	if offline; then
 		if in_force; then
-			: >"$unrestored"
-			say "no value was restored, because $why; $state keeps the old values."
-			say "To restore them later, install fettle again and run: fettle undo"
+			keep "no value was restored: $why."
 		fi
 		return 0
 	fi
@@ -117,12 +123,11 @@ before_remove() {
 		if [ "$code" -eq 0 ]; then
 			rm -f "$unrestored"
 		elif [ "$code" -eq 75 ] || [ "$code" -gt 125 ]; then
-			say "not removed: undo ended with exit code $code; remove the package again to finish it"
+			say "not removed: undo ended with exit code $code."
+			say "To finish it, remove the package again."
 			exit 1
 		else
-			: >"$unrestored"
-			say "not every value was restored (exit code $code); $state keeps the old values."
-			say "To restore them later, install fettle again and run: fettle undo"
+			keep "not every value was restored (exit code $code)."
 		fi
 	fi
 	for unit in fettle-metrics.timer fettle.service fettle-recover.service; do
@@ -143,7 +148,7 @@ after_remove() {
 		rm -rf "${DPKG_ROOT:-}/etc/fettle"
 		if [ -e "$unrestored" ]; then
 			find "$state" -mindepth 1 -maxdepth 1 ! -name 'journal*' ! -name not-restored -exec rm -rf {} +
-			say "$state/journal is kept, because it has the values that were not restored."
+			say "$state/journal is kept: it has values that were not restored."
 			say "To give them up, run: rm -r $state"
 		else
 			rm -rf "$state"
