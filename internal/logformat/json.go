@@ -40,6 +40,18 @@ func (k *jsonScanner) add(dotted string, field int) {
 	k.fields = max(k.fields, field+1)
 }
 
+// member returns the requested member with a name as written, or nil. n may be nil.
+func (n *node) member(name []byte) *node {
+	if n == nil {
+		return nil
+	}
+	member := n.members[string(name)]
+	if member == nil && bytes.IndexByte(name, '\\') >= 0 {
+		member = n.members[string(JSONString.Unescape(name))]
+	}
+	return member
+}
+
 // maxNameParts is the maximum number of parts of a name for trying all combinations of nesting.
 const maxNameParts = 6
 
@@ -73,24 +85,33 @@ const depth = 32
 var byteOrder = []byte("\ufeff")
 
 func (k *jsonScanner) scan(line []byte, spans []Span) LineKind {
+	at, kind := k.begin(line, spans)
+	if kind != RequestLine {
+		return kind
+	}
+	if at = k.object(line, at, &k.root, spans, depth); at < 0 || space(line, at) < len(line) {
+		return BadLine
+	}
+	return k.request(line, spans)
+}
+
+// begin clears the spans and returns the position of a line's object. The kind is RequestLine
+// unless the line has no object.
+func (k *jsonScanner) begin(line []byte, spans []Span) (at int, kind LineKind) {
 	clear(spans)
-	at := 0
 	if k.front != nil {
 		var ok bool
 		if at, ok = k.afterPrefix(line, spans); !ok || at == len(line) || line[at] != '{' {
-			return OtherLine
+			return 0, OtherLine
 		}
 	}
 	if at == 0 && bytes.HasPrefix(line, byteOrder) {
 		at = len(byteOrder)
 	}
 	if at = space(line, at); at == len(line) || line[at] != '{' {
-		return BadLine
+		return 0, BadLine
 	}
-	if at = k.object(line, at, &k.root, spans, depth); at < 0 || space(line, at) < len(line) {
-		return BadLine
-	}
-	return k.request(line, spans)
+	return at, RequestLine
 }
 
 // object scans the object at position at and returns its end, or -1 if it is invalid. n is nil
@@ -111,13 +132,7 @@ func (k *jsonScanner) object(line []byte, at int, n *node, spans []Span, deep in
 		if end < 0 {
 			return -1
 		}
-		var member *node
-		if n != nil {
-			name := line[at+1 : end-1]
-			if member = n.members[string(name)]; member == nil && bytes.IndexByte(name, '\\') >= 0 {
-				member = n.members[string(JSONString.Unescape(name))]
-			}
-		}
+		member := n.member(line[at+1 : end-1])
 		at = space(line, end)
 		if at >= len(line) || line[at] != ':' {
 			return -1

@@ -64,7 +64,7 @@ func (b *jsonBuilder) build(units map[string]int64) {
 		}
 	}
 	b.requests()
-	b.f.scan = b.k.scan
+	b.f.scan, b.f.json = b.k.scan, b.k
 	b.why()
 }
 

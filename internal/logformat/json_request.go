@@ -30,7 +30,11 @@ func (k *jsonScanner) request(line []byte, spans []Span) LineKind {
 		spans[k.client] = withoutPort(line, spans[k.client])
 	}
 	if k.status >= 0 {
-		spans[k.status] = count(line, spans[k.status])
+		s := count(line, spans[k.status])
+		if n, ok := s.Int(); ok && (n > 999 || n > 0 && n < 100) {
+			s.number = 0 // Fits decides
+		}
+		spans[k.status] = s
 	}
 	if k.bytes >= 0 {
 		spans[k.bytes] = count(line, spans[k.bytes])
@@ -63,6 +67,9 @@ func withoutPort(line []byte, s Span) Span {
 // count removes the decimal point and the zeros of 200.0. For a number with an exponent it
 // stores the parsed number.
 func count(line []byte, s Span) Span {
+	if s.number > 0 {
+		return s
+	}
 	text := s.Of(line)
 	for i, c := range text {
 		if c -= '0'; c <= 9 {

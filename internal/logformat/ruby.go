@@ -148,7 +148,7 @@ func keyed(messages [][]byte, units map[string]int64, before *loggerPrefix, time
 		for i := range b.f.Fields {
 			b.f.Fields[i].Escape = Verbatim
 		}
-		b.f.scan = b.k.scanPairs
+		b.f.scan, b.f.json = b.k.scanPairs, nil
 	}
 	return b.f
 }

@@ -232,3 +232,22 @@ func TestDurationsHaveNames(t *testing.T) {
 		}
 	}
 }
+
+// FuzzISO: the cached minute changes no time.
+func FuzzISO(f *testing.F) {
+	for _, text := range []string{
+		"2012-03-18T04:02:25Z", "2012-03-18T04:02:59.5Z", "2012-03-18T04:02:60Z", "2012-03-18 04:02:25.123456789+01:00", "2012-03-18T04:02:25.1234567890Z", "2012-03-18T04:02:25.Z",
+		"2012-03-18T04:02:25-23:59", "2012-03-18T04:02:25+24:00", "2012-03-18T04:02:25+0100", "2012-03-18T04:02:25,123Z", "2012/03/18 04:02:25.12345", "2012-02-31T04:02:25Z", "1969-12-31T23:59:59.999999999Z", "0000-01-01T00:00:00Z", "2012-03-18T04:02:2xZ",
+	} {
+		f.Add([]byte(text), []byte("2012-03-18T04:02:25+00:00"))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		var c Clock
+		for _, text := range [][]byte{a, b, a, b} {
+			want, ok := iso(text)
+			if got, is := c.iso(text); is != ok || ok && got != want {
+				t.Fatalf("%q is %d, %v; want %d, %v", text, got, is, want, ok)
+			}
+		}
+	})
+}

@@ -35,6 +35,7 @@ type Reader struct {
 
 	time, duration, request, method, url, path, query, protocol, status int
 
+	scan   func(line []byte, spans []logformat.Span) logformat.LineKind
 	clock  logformat.Clock
 	unwrap logformat.Unwrapper
 	joiner logformat.Joiner
@@ -44,7 +45,7 @@ type Reader struct {
 
 // NewReader returns a reader for a format. Only one goroutine may use it.
 func NewReader(f *logformat.Format) *Reader {
-	return &Reader{Format: f, joiner: f.Joiner(), marks: true, asks: true,
+	return &Reader{Format: f, scan: f.Scanner(), joiner: f.Joiner(), marks: true, asks: true,
 		time: f.Field(logformat.FieldTime), duration: f.Field(logformat.FieldDuration), request: f.Field(logformat.FieldRequest),
 		method: f.Field(logformat.FieldMethod), url: f.Field(logformat.FieldURL), path: f.Field(logformat.FieldPath), query: f.Field(logformat.FieldQuery),
 		protocol: f.Field(logformat.FieldProtocol), status: f.Field(logformat.FieldStatus),
@@ -82,7 +83,7 @@ func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	if d.Format.Joined() {
 		line, l = d.joiner.Add(line, r.Spans)
 	} else {
-		l = d.Format.Scan(line, r.Spans)
+		l = d.scan(line, r.Spans)
 	}
 	if l != logformat.RequestLine {
 		return l

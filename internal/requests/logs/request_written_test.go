@@ -434,3 +434,18 @@ func TestWrittenIsRead(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONStatus: a status that no class has makes a JSON line unreadable.
+func TestJSONStatus(t *testing.T) {
+	const line = `{"time":"2026-11-20T10:00:00Z","method":"GET","path":"/","status":%s}`
+	f := logformat.JSON([][]byte{fmt.Appendf(nil, line, "200")}, nil)
+	for status, want := range map[string]logformat.LineKind{
+		"200": logformat.RequestLine, "2e2": logformat.RequestLine, "200.0": logformat.RequestLine, `"200"`: logformat.RequestLine, "0": logformat.RequestLine,
+		"5e3": logformat.BadLine, "5000": logformat.BadLine, "50": logformat.BadLine, "5e1": logformat.BadLine, "0200": logformat.BadLine, "-1": logformat.RequestLine,
+	} {
+		var r Request
+		if got := NewReader(f).Read(fmt.Appendf(nil, line, status), &r); got != want {
+			t.Errorf("status %s: %d, want %d", status, got, want)
+		}
+	}
+}

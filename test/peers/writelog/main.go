@@ -1,0 +1,33 @@
+// Program writelog writes a generated access log to its standard output, as the benchmarks of
+// test/peers read it: writelog FORMAT LINES.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"fettle.dev/fettle/internal/testkit/accesslog"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "writelog:", err)
+		os.Exit(2)
+	}
+}
+
+func run(words []string) error {
+	if len(words) != 2 {
+		return fmt.Errorf("want FORMAT and the number of lines, such as: caddy 500000")
+	}
+	format, err := accesslog.Find(words[0])
+	if err != nil {
+		return err
+	}
+	lines, err := strconv.Atoi(words[1])
+	if err != nil || lines < 1 {
+		return fmt.Errorf("%s is not a number of lines", words[1])
+	}
+	return format.Write(os.Stdout, lines, accesslog.Seed)
+}
