@@ -87,8 +87,7 @@ func TestScenarioClientsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for name, steps := range map[string]string{
 		"once":    `[{name: ask, once: true, http: {url: "${web}/"}}]`,
-		"setup":   `[{name: ask, http: {url: "${web}/"}}]` + "\nsetup: [{name: login, http: {url: \"${web}/\"}}]",
-		"creates": `[{name: ask, http: {url: "${web}/", body: x}, take: {id: {jsonpath: $.id}}, creates: {name: x, id: "${id}", remove: "${web}/${id}"}}]`,
+		"command": `[{name: ask, command: ["true"]}]`,
 	} {
 		file := filepath.Join(dir, name+".yaml")
 		if err := os.WriteFile(file, []byte("scenario: refused\nservers: {web: \"http://127.0.0.1:1\"}\nload: {hosts: 3}\nsteps: "+steps+"\n"), 0o600); err != nil {

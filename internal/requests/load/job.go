@@ -137,13 +137,13 @@ func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error)
 }
 
 // Run generates a share of the load.
-func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*fleet.Part, error) {
+func (w *Worker) Run(ctx context.Context, s fleet.Share, to fleet.Coordinator) (*fleet.Part, error) {
 	if w.prepared == nil {
 		return nil, errors.New("received a share of the load before the job")
 	}
 	r := w.prepared.with(s.Stages, s.For, s.WarmUp)
 	r.plan.Connections, r.plan.of = s.Connections, s
-	one, err := r.drive(ctx, s.Seed, now)
+	one, err := r.drive(ctx, s.Seed, to.Now)
 	if err != nil {
 		return nil, err
 	}

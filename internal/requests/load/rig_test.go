@@ -40,7 +40,7 @@ func TestWorker(t *testing.T) {
 	}
 	w := &Worker{Able: func(*Plan) error { return nil }}
 	share := fleet.Share{Stages: []engine.Stage{{From: 50, To: 50, For: time.Second}}, For: time.Second, Connections: 3, Seed: 1}
-	if _, err := w.Run(t.Context(), share, func(fleet.Now) {}); err == nil || !strings.Contains(err.Error(), "before the job") {
+	if _, err := w.Run(t.Context(), share, fleet.Coordinator{Now: func(fleet.Now) {}}); err == nil || !strings.Contains(err.Error(), "before the job") {
 		t.Error(err)
 	}
 	if _, err := prepare(w); err == nil || !strings.Contains(err.Error(), "web1.test: no address for this server in the job") {
@@ -72,11 +72,11 @@ func TestWorker(t *testing.T) {
 	if ready, err := second.Prepare(t.Context(), rest); err != nil || len(ready.Probes) != 1 || second.prepared.plan.Connections != 5 {
 		t.Fatalf("%+v %v", ready, err)
 	}
-	if part, err := second.Run(t.Context(), share, func(fleet.Now) {}); err != nil || part.Meter.Slices[0].Statuses[200] != 50 {
+	if part, err := second.Run(t.Context(), share, fleet.Coordinator{Now: func(fleet.Now) {}}); err != nil || part.Meter.Slices[0].Statuses[200] != 50 {
 		t.Errorf("%+v %v", part, err)
 	}
 	for range 2 { // as often as it is asked
-		part, err := w.Run(t.Context(), share, func(fleet.Now) {})
+		part, err := w.Run(t.Context(), share, fleet.Coordinator{Now: func(fleet.Now) {}})
 		if err != nil || part.Connections > 3 || part.Opened < 1 || part.Until != time.Second || part.Meter.Requests[0].Starts != 50 || part.Meter.Slices[0].Statuses[200] != 50 {
 			t.Errorf("%+v %v", part, err)
 		}

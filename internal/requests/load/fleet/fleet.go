@@ -53,6 +53,8 @@ type Fleet struct {
 	Clients []*Client
 	// Quiet, if not nil, is called for a client that has been silent for a few seconds.
 	Quiet func(client string, since time.Time)
+	// Record, if not nil, stores what a client sends to record. The client waits for it.
+	Record func(client int, text json.RawMessage) error
 	// Patience is the time without a report until a client counts as lost; 0 means 30 seconds.
 	Patience time.Duration
 }
@@ -266,7 +268,12 @@ func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, 
 		})
 		wait.Go(func() {
 			defer heard.end()
-			part, err := c.run(ctx, share, heard, func(n Now) { now(i, n) })
+			part, err := c.run(ctx, share, heard, Coordinator{Now: func(n Now) { now(i, n) }, Record: func(text json.RawMessage) error {
+				if f.Record == nil {
+					return errors.New("this run records nothing")
+				}
+				return f.Record(i, text)
+			}})
 			if parts[i] = part; err != nil {
 				lost[i] = heard.lost(err)
 				stop()
@@ -279,7 +286,7 @@ func (f *Fleet) Run(ctx context.Context, begin time.Time, length time.Duration, 
 	return parts, lost
 }
 
-func (c *Client) run(ctx context.Context, share Share, heard *hearing, now func(Now)) (*Part, error) {
+func (c *Client) run(ctx context.Context, share Share, heard *hearing, to Coordinator) (*Part, error) {
 	if err := c.say(toWorker{Run: &share}); err != nil {
 		return nil, err
 	}
@@ -295,7 +302,15 @@ func (c *Client) run(ctx context.Context, share Share, heard *hearing, now func(
 			return nil, err
 		case m.Now != nil:
 			heard.heard(*m.Now)
-			now(*m.Now)
+			to.Now(*m.Now)
+		case m.Record != nil:
+			var done recorded
+			if err := to.Record(m.Record); err != nil {
+				done.Error = err.Error()
+			}
+			if err := c.say(toWorker{Recorded: &done}); err != nil {
+				return nil, err
+			}
 		case m.Part != nil && (m.Part.Meter != nil || m.Part.Scenario != nil):
 			return m.Part, nil
 		}

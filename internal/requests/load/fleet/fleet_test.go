@@ -46,7 +46,7 @@ func (invented) Prepare(_ context.Context, job []byte) (*Ready, error) {
 	return &Ready{}, nil
 }
 
-func (invented) Run(ctx context.Context, s Share, now func(Now)) (*Part, error) {
+func (invented) Run(ctx context.Context, s Share, to Coordinator) (*Part, error) {
 	m := empty()
 	for i := range s.Connections {
 		m.Add([]engine.Sample{{End: time.Duration(i) * time.Millisecond, Answer: engine.Answer{Status: 200}}})
@@ -55,12 +55,12 @@ func (invented) Run(ctx context.Context, s Share, now func(Now)) (*Part, error) 
 	case s.Seed == 666:
 		os.Exit(3) // a worker that is killed
 	case s.Seed == 667:
-		now(Now{At: 3 * time.Second})
+		to.Now(Now{At: 3 * time.Second})
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		select {} // until all of its threads have stopped
 	case s.For > time.Minute:
 		for ctx.Err() == nil {
-			now(Now{AnswerRate: 7})
+			to.Now(Now{AnswerRate: 7})
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -223,8 +223,8 @@ func TestNotStarted(t *testing.T) {
 		job     any
 	}{
 		"that is refused": {"", "refuse"},
-		"client b: not a message of fettle/load-worker/v3":          {"echo hello; cat >/dev/null", 1},
-		"client b: no answer in protocol fettle/load-worker/v3":     {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
+		"client b: not a message of fettle/load-worker/v4":          {"echo hello; cat >/dev/null", 1},
+		"client b: no answer in protocol fettle/load-worker/v4":     {`echo '{"ready":{"schema":"other"}}'; cat >/dev/null`, 1},
 		"client b: the program is not installed on the remote host": {"exec /no/such/fettle", 1},
 		"client b: the program ended: away (exit status 9)":         {"echo away >&2; exit 9", 1},
 	} {
@@ -247,7 +247,7 @@ func TestNotStarted(t *testing.T) {
 func TestSilent(t *testing.T) {
 	root.Real(t, "waits ten seconds for clients that do not speak")
 	t.Parallel()
-	for _, command := range []string{"sleep 1000", "setsid sleep 1000", "trap '' TERM HUP; sleep 1000", `echo '{"ready":{"schema":"fettle/load-worker/v3"}}'; sleep 1000`} {
+	for _, command := range []string{"sleep 1000", "setsid sleep 1000", "trap '' TERM HUP; sleep 1000", `echo '{"ready":{"schema":"fettle/load-worker/v4"}}'; sleep 1000`} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			all := places(t, 2)
@@ -314,5 +314,57 @@ func TestServe(t *testing.T) {
 	}
 	if err := Serve(t.Context(), strings.NewReader("hello\n"), io.Discard, invented{}); err == nil || !strings.Contains(err.Error(), "not a message of "+Schema) {
 		t.Error(err)
+	}
+}
+
+// recorder records after its run was ended.
+type recorder struct{ invented }
+
+func (recorder) Run(ctx context.Context, _ Share, to Coordinator) (*Part, error) {
+	to.Now(Now{})
+	<-ctx.Done()
+	if err := to.Record(json.RawMessage(`["late"]`)); err != nil {
+		return nil, err
+	}
+	return &Part{Scenario: json.RawMessage(`{}`)}, to.Record(json.RawMessage(`["later"]`))
+}
+
+// TestRecord: a worker that is ended still records what it has, also while other messages arrive.
+// Without a coordinator, recording fails.
+func TestRecord(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		in, to := io.Pipe()
+		from, out := io.Pipe()
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- Serve(ctx, in, out, recorder{}); out.Close() }()
+		lines := bufio.NewScanner(from)
+		send := func(text string) {
+			if _, err := io.WriteString(to, text+"\n"); err != nil {
+				t.Error(err)
+			}
+		}
+		read := func(want string) {
+			t.Helper()
+			if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+				t.Errorf("%q, want %q", lines.Text(), want)
+			}
+		}
+		send(`{"run": {}}`)
+		read(`{"now":`)
+		end()
+		read(`{"record":["late"]}`)
+		if answers {
+			send(`{"stop": true}`)
+			send(`{"recorded": {}}`)
+			read(`{"record":["later"]}`)
+			send(`{"recorded": {"error": "the disk is full"}}`)
+			read(`{"error":"the disk is full"}`)
+		} else {
+			to.Close()
+			read(`{"error":"the connection to the coordinator, which records, is lost"}`)
+		}
+		<-done
+		to.Close()
 	}
 }

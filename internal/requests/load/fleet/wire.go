@@ -14,7 +14,7 @@ import (
 )
 
 // Schema is the name of the protocol. Both sides must use the same.
-const Schema = "fettle/load-worker/v3"
+const Schema = "fettle/load-worker/v4"
 
 // toWorker is a message to a worker. Exactly one field is set.
 type toWorker struct {
@@ -24,6 +24,8 @@ type toWorker struct {
 	Ping    bool            `json:"ping,omitempty"`
 	Run     *Share          `json:"run,omitempty"`
 	Stop    bool            `json:"stop,omitempty"` // end the run early
+	// Recorded answers Record.
+	Recorded *recorded `json:"recorded,omitempty"`
 }
 
 // fromWorker is a message from a worker. Exactly one field is set.
@@ -33,14 +35,21 @@ type fromWorker struct {
 	Now   *Now   `json:"now,omitempty"`
 	// Addresses answers Resolve.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	Part      *Part        `json:"part,omitempty"`
-	Error     string       `json:"error,omitempty"`
+	// Record is what the coordinator must store before the worker goes on, during a run.
+	Record json.RawMessage `json:"record,omitempty"`
+	Part   *Part           `json:"part,omitempty"`
+	Error  string          `json:"error,omitempty"`
 }
 
 // Name is a host name to resolve, for a network of net.Resolver.LookupNetIP.
 type Name struct {
 	Network string `json:"network"`
 	Host    string `json:"host"`
+}
+
+// recorded reports that the coordinator has stored a record, or why it has not.
+type recorded struct {
+	Error string `json:"error,omitempty"`
 }
 
 // Ready reports that a worker is connected to the servers.
@@ -62,6 +71,8 @@ type Share struct {
 	Seed        uint64         `json:"seed"`
 	// At is the start time by the worker's clock, in ns since 1970.
 	At int64 `json:"at_ns"`
+	// Scenario is what a worker of a scenario needs in addition (scenario.turn as JSON).
+	Scenario json.RawMessage `json:"scenario,omitempty"`
 }
 
 // Counts holds a generator's counters other than the request counters.
@@ -85,7 +96,7 @@ type Counts struct {
 type Part struct {
 	Counts
 	Meter *engine.Part `json:"meter,omitempty"`
-	// Scenario is a scenario.Part as JSON.
+	// Scenario is a scenario.Part as JSON, or a scenario.Undone.
 	Scenario json.RawMessage `json:"scenario,omitempty"`
 }
 

@@ -17,7 +17,16 @@ type Worker interface {
 	// Prepare connects to the servers of a job.
 	Prepare(ctx context.Context, job []byte) (*Ready, error)
 	// Run generates a share. When ctx ends, it returns the counts so far.
-	Run(ctx context.Context, s Share, now func(Now)) (*Part, error)
+	Run(ctx context.Context, s Share, to Coordinator) (*Part, error)
+}
+
+// Coordinator is what a worker calls during a run.
+type Coordinator struct {
+	// Now reports the state of the load, each second.
+	Now func(Now)
+	// Record returns when the coordinator has stored a JSON value durably. It does so also
+	// after the run's ctx has ended. Only one call at a time is in progress.
+	Record func(json.RawMessage) error
 }
 
 // served is a worker with its connection to the coordinator.
@@ -25,6 +34,10 @@ type served struct {
 	Worker
 	mu  sync.Mutex
 	out *json.Encoder
+
+	recording sync.Mutex
+	recorded  chan recorded
+	gone      chan struct{} // closed at the end of the input
 }
 
 func (s *served) say(m fromWorker) {
@@ -37,12 +50,13 @@ func (s *served) say(m fromWorker) {
 func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	s := &served{Worker: w, out: json.NewEncoder(out)}
+	s := &served{Worker: w, out: json.NewEncoder(out), recorded: make(chan recorded, 1), gone: make(chan struct{})}
 	messages := make(chan toWorker)
 	var broken error
 	go func() {
 		defer close(messages)
-		broken = read(ctx, in, messages)
+		defer close(s.gone)
+		broken = s.read(ctx, in, messages)
 	}()
 	stop, running := context.CancelFunc(func() {}), make(chan struct{})
 	close(running)
@@ -82,7 +96,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 	}
 }
 
-func read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
+// read passes messages on until ctx ends. Answers to Record it takes itself, also later: a run
+// that ends still records what it has created.
+func (s *served) read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	for lines.Scan() {
@@ -90,13 +106,35 @@ func read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			return fmt.Errorf("not a message of %s: %w; only fettle load http or load scenario --clients starts this command", Schema, err)
 		}
+		if m.Recorded != nil {
+			select {
+			case s.recorded <- *m.Recorded:
+			default: // nothing was sent to record
+			}
+			continue
+		}
 		select {
 		case messages <- m:
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 	return lines.Err()
+}
+
+// record sends a value to the coordinator and waits until it is stored.
+func (s *served) record(text json.RawMessage) error {
+	s.recording.Lock()
+	defer s.recording.Unlock()
+	s.say(fromWorker{Record: text})
+	select {
+	case r := <-s.recorded:
+		if r.Error != "" {
+			return errors.New(r.Error)
+		}
+		return nil
+	case <-s.gone:
+		return errors.New("the connection to the coordinator, which records, is lost")
+	}
 }
 
 // resolve answers with the addresses of a name. They may be none, which the caller reports.
@@ -131,7 +169,7 @@ func (s *served) run(ctx, all context.Context, share Share) {
 		return
 	}
 	late := time.Since(begin)
-	part, err := s.Run(ctx, share, func(n Now) { s.say(fromWorker{Now: &n}) })
+	part, err := s.Run(ctx, share, Coordinator{Now: func(n Now) { s.say(fromWorker{Now: &n}) }, Record: s.record})
 	if err == nil && part == nil {
 		err = errors.New("nothing was counted")
 	}

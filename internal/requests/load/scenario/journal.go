@@ -60,11 +60,13 @@ type object struct {
 }
 
 // Journal records created objects: the intent before the request, the id after it. Each line is
-// on disk when append returns; lines that arrive meanwhile share an fsync.
+// on disk when append returns; lines that arrive meanwhile share an fsync. That of a generator of
+// several has no file: the coordinator writes the lines into its own.
 type Journal struct {
 	Path string
 
 	file     *os.File
+	store    func(lines []byte) error
 	last     atomic.Int64
 	intended atomic.Int64
 	created  atomic.Int64
@@ -106,7 +108,21 @@ func Create(dir string, h Head) (*Journal, error) {
 }
 
 func newJournal(path string, f *os.File) *Journal {
-	return &Journal{Path: path, file: f, next: &batch{done: make(chan struct{})}}
+	j := &Journal{Path: path, file: f, next: &batch{done: make(chan struct{})}}
+	j.store = j.write
+	return j
+}
+
+// write writes lines into the file, durably.
+func (j *Journal) write(lines []byte) error {
+	_, err := j.file.Write(lines)
+	if err == nil {
+		err = unix.Fdatasync(int(j.file.Fd()))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.Path, err)
+	}
+	return nil
 }
 
 // BusyError is returned for a journal that another process uses.
@@ -131,7 +147,7 @@ func (j *Journal) Close() error {
 	return j.file.Close()
 }
 
-func (j *Journal) counts() (intended, created int64) { return j.intended.Load(), j.created.Load() }
+func (j *Journal) counts() *Created { return &Created{j.intended.Load(), j.created.Load()} }
 
 // intend records an object before its request, and returns its number.
 func (j *Journal) intend(step string, host int, name string) (int64, error) {
@@ -149,12 +165,17 @@ func (j *Journal) append(line any) error {
 	if err != nil {
 		return err
 	}
+	return j.appendLines(append(text, '\n'))
+}
+
+// appendLines is append for encoded lines.
+func (j *Journal) appendLines(lines []byte) error {
 	j.mu.Lock()
 	if j.broken != nil {
 		j.mu.Unlock()
 		return j.broken
 	}
-	j.pending = append(append(j.pending, text...), '\n')
+	j.pending = append(j.pending, lines...)
 	mine := j.next
 	if !j.writing {
 		j.writing = true
@@ -177,12 +198,7 @@ func (j *Journal) flush() {
 		}
 		j.pending, j.next = nil, &batch{done: make(chan struct{})}
 		j.mu.Unlock()
-		_, err := j.file.Write(text)
-		if err == nil {
-			err = unix.Fdatasync(int(j.file.Fd()))
-		}
-		if err != nil {
-			mine.err = fmt.Errorf("%s: %w", j.Path, err)
+		if mine.err = j.store(text); mine.err != nil {
 			j.mu.Lock()
 			j.broken = mine.err
 			j.mu.Unlock()

@@ -50,8 +50,8 @@ func Judge(p *Plan, parts []*Part) (*Result, error) {
 	if s.Cut {
 		x.Cut = &evidence.Interruption{Done: int(s.Ended - x.Whole.Interrupted), Planned: int(s.Passes), Of: "passes"}
 	}
-	if p.Creates {
-		x.Created = &Created{s.Intended, s.Created}
+	if p.Journal != nil {
+		x.Created = p.Journal.counts()
 	}
 	for _, g := range p.Gates {
 		t, f := s.hosts, &x.Whole

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -30,9 +31,8 @@ type Part struct {
 	Processors int           `json:"processors"`
 	CPUShare   float64       `json:"cpu_share"`
 	CPUWanted  float64       `json:"cpu_wanted_share"`
-	// Intended and Created count the objects that steps meant to create, and created.
-	Intended int64 `json:"intended"`
-	Created  int64 `json:"created"`
+	// Shared holds the values that a setup has taken, if this is the part of a setup.
+	Shared []sharedValue `json:"shared,omitempty"`
 }
 
 // Target is a server that a run used.
@@ -63,12 +63,19 @@ func (r *run) part(took time.Duration, passes int64, cut bool, busy busiest, cpu
 	if p.Hosts, err = r.hosts.part(); err != nil {
 		return nil, err
 	}
-	if j := r.plan.Journal; j != nil {
-		p.Intended, p.Created = j.counts()
-	}
 	p.Targets = r.used()
 	p.Delay, err = r.delay.Encoded()
 	return p, err
+}
+
+// include adds the setup, of so many steps, that another turn has run.
+func (p *Part) include(setup *Part, steps int) {
+	copy(p.Steps, setup.Steps[:min(steps, len(setup.Steps))])
+	p.Targets = append(p.Targets, setup.Targets...)
+	p.Opened += setup.Opened
+	p.Reopened += setup.Reopened
+	p.Handshakes += setup.Handshakes
+	p.StandIn = cmp.Or(p.StandIn, setup.StandIn)
 }
 
 // sum is the sum of parts.
@@ -110,8 +117,6 @@ func together(p *Plan, parts []*Part) (*sum, error) {
 		x.CPUShare += one.CPUShare * float64(one.Processors)
 		x.CPUWanted += one.CPUWanted * float64(one.Processors)
 		x.Processors += one.Processors
-		x.Intended += one.Intended
-		x.Created += one.Created
 		if x.StandIn == "" {
 			x.StandIn = one.StandIn
 		}

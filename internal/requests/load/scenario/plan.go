@@ -47,6 +47,18 @@ type Job struct {
 	Passphrase string                  `json:"passphrase"`
 	First      int                     `json:"first"`
 	Step       int                     `json:"step"`
+	// NoLoopback excludes loopback: each generator is a pod of its own.
+	NoLoopback bool `json:"no_loopback,omitempty"`
+}
+
+// Resolved returns the part of a job that is known only once the generators run: the addresses
+// of all names, and the number of generators. A worker that has the job itself in a file (Stored)
+// needs nothing else.
+func (j *Job) Resolved(generators int) any {
+	return struct {
+		Names map[string][]netip.Addr `json:"names"`
+		Step  int                     `json:"step"`
+	}{j.Names, generators}
 }
 
 // Plan is a run that can start: the scenario, its settings and who may be loaded.
@@ -63,8 +75,10 @@ type Plan struct {
 	Journal *Journal
 
 	first, step int
-	tls         *tls.Config
-	read        func(name string) ([]byte, error)
+	// shared holds the values of the setup, if another process has run it.
+	shared []sharedValue
+	tls    *tls.Config
+	read   func(name string) ([]byte, error)
 }
 
 // Read returns a file of the job, or an error if the job does not have it.
@@ -102,6 +116,7 @@ func (j *Job) Plan(ctx context.Context, resolver engine.Resolver) (*Plan, error)
 	if p.Allowed, err = engine.ParseAllowed(ctx, j.Allow, p.Resolver); err != nil {
 		return nil, fmt.Errorf("--allow: %w", err)
 	}
+	p.Allowed.NoLoopback = j.NoLoopback
 	return p, p.checkServers(ctx)
 }
 
@@ -111,10 +126,8 @@ func (s *Scenario) MayShare() error {
 		switch {
 		case one.once:
 			return one.at.errorf("step %q: once needs a meeting of all hosts, which several generators do not have; run it with one generator", one.name)
-		case slices.Contains(s.setup, one):
-			return one.at.errorf("step %q: each of several generators would run the setup; run it with one generator", one.name)
-		case one.creates != nil:
-			return one.at.errorf("step %q: created objects are recorded by one process; run it with one generator", one.name)
+		case one.command != nil:
+			return one.at.errorf("step %q: commands run only on this machine, and several generators do not", one.name)
 		}
 	}
 	return nil
@@ -173,9 +186,9 @@ func (p *Plan) serverURL(s Server) string {
 	return s.URL
 }
 
-// Loopback reports whether all servers are loopback addresses.
+// Loopback reports whether all servers are loopback addresses, if those are this machine.
 func (p *Plan) Loopback(ctx context.Context) (bool, error) {
-	none := &engine.Allowed{}
+	none := &engine.Allowed{NoLoopback: p.Allowed.NoLoopback}
 	for _, s := range p.Scenario.Servers {
 		_, err := none.Find(ctx, hostPort(p.serverURL(s)), p.Resolver)
 		var not *engine.NotAllowedError

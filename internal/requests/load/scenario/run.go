@@ -81,6 +81,12 @@ const (
 
 // Drive runs the hosts of this process and returns their counts.
 func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
+	return drive(ctx, p, false, tell)
+}
+
+// drive runs the setup, unless another process has run it, and then the hosts of this process.
+// With setup it runs the setup only.
+func drive(ctx context.Context, p *Plan, setup bool, tell func(Now)) (*Part, error) {
 	running, end := context.WithCancel(ctx)
 	defer end()
 	r := newRun(running, p)
@@ -96,6 +102,13 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	if err := r.setUp(); err != nil {
 		return nil, err
 	}
+	if setup {
+		part, err := r.part(0, 0, false, busiest{}, 0)
+		if err == nil {
+			part.Shared = r.taken()
+		}
+		return part, err
+	}
 	r.begin = time.Now()
 	own := p.own()
 	if len(own) >= manyHosts {
@@ -107,7 +120,7 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 	ticking := make(chan struct{})
 	go func() {
 		defer close(ticking)
-		r.tick(running, func() {
+		tick(running, func() {
 			took, wanted := use.Share()
 			busy.add(took, wanted)
 			if tell != nil {
@@ -126,7 +139,7 @@ func Drive(ctx context.Context, p *Plan, tell func(Now)) (*Part, error) {
 }
 
 // tick calls each once a second.
-func (r *run) tick(ctx context.Context, each func()) {
+func tick(ctx context.Context, each func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -204,9 +217,20 @@ func (r *run) live(n, passes int, due time.Duration) {
 	}
 }
 
-// setUp runs the setup steps once, as host 0.
+// setUp runs the setup steps once, as host 0, or takes the values of another process.
 func (r *run) setUp() error {
-	if len(r.plan.setup) == 0 {
+	switch {
+	case len(r.plan.setup) == 0:
+		return nil
+	case r.plan.shared != nil:
+		r.shared = make([]value, len(r.plan.names.slots))
+		at := r.plan.takenBySetup()
+		if len(at) != len(r.plan.shared) {
+			return errors.New("the values of the setup are not those of this scenario")
+		}
+		for i, v := range r.plan.shared {
+			r.shared[at[i]] = value{text: v.Text, list: v.List, isSet: v.Set}
+		}
 		return nil
 	}
 	h := r.host(0)
@@ -222,6 +246,33 @@ func (r *run) setUp() error {
 	}
 	r.shared = h.values
 	return nil
+}
+
+// sharedValue is a value that a setup has taken, for other processes.
+type sharedValue struct {
+	Text string   `json:"text,omitempty"`
+	List []string `json:"list,omitempty"`
+	Set  bool     `json:"set"`
+}
+
+// taken returns the values that the setup has taken.
+func (r *run) taken() []sharedValue {
+	all := []sharedValue{}
+	for _, at := range r.plan.takenBySetup() {
+		v := r.shared[at]
+		all = append(all, sharedValue{v.text, v.list, v.isSet})
+	}
+	return all
+}
+
+// takenBySetup returns the slots that the setup sets, in the order of the file.
+func (s *Scenario) takenBySetup() (all []slot) {
+	for _, one := range s.setup {
+		for i := range one.takes {
+			all = append(all, one.takes[i].slot)
+		}
+	}
+	return all
 }
 
 // reason returns the error of a failed step.

@@ -39,6 +39,13 @@ func (noNames) LookupNetIP(_ context.Context, _, name string) ([]netip.Addr, err
 // planOf returns the plan of a scenario on a server.
 func planOf(t *testing.T, web, text string) *Plan {
 	t.Helper()
+	_, p := jobOf(t, web, text)
+	return p
+}
+
+// jobOf returns the job of a scenario on a server, and its plan.
+func jobOf(t *testing.T, web, text string) (*Job, *Plan) {
+	t.Helper()
 	j := &Job{File: "t.yaml", Text: []byte("scenario: t\nservers: {web: '" + web + "'}\n" + text), Files: map[string][]byte{}, Env: map[string]string{"SET": "x"}}
 	for name, text := range files {
 		j.Files[name] = []byte(text)
@@ -52,7 +59,7 @@ func planOf(t *testing.T, web, text string) *Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return j, p
 }
 
 // runOf runs a scenario on a handler.
@@ -433,8 +440,9 @@ func TestPartsAddUp(t *testing.T) {
 func TestNotShared(t *testing.T) {
 	for text, says := range map[string]string{
 		"steps: [{name: a, once: true, http: {url: '${web}'}}]":                                                                        "t.yaml:3:9: step \"a\": once needs a meeting of all hosts",
-		"setup: [{name: b, http: {url: '${web}'}}]\nsteps: [{name: a, http: {url: '${web}'}}]":                                         "run the setup",
-		"steps: [{name: a, http: {url: '${web}'}, take: {i: {jsonpath: $.i}}, creates: {name: x, id: '${i}', remove: '${web}/${i}'}}]": "recorded by one process",
+		"steps: [{name: a, command: [date]}]":                                                                                          "t.yaml:3:9: step \"a\": commands run only on this machine",
+		"setup: [{name: b, http: {url: '${web}'}}]\nsteps: [{name: a, http: {url: '${web}'}}]":                                         "",
+		"steps: [{name: a, http: {url: '${web}'}, take: {i: {jsonpath: $.i}}, creates: {name: x, id: '${i}', remove: '${web}/${i}'}}]": "",
 		"steps: [{name: a, http: {url: '${web}'}}]":                                                                                    "",
 	} {
 		j := &Job{File: "t.yaml", Text: []byte(headText + text), Step: 2}

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
-	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/requests/load/fleet"
 )
 
@@ -22,6 +20,15 @@ type Worker struct {
 	Able func(p *Plan, hosts int) error
 
 	job *Job
+}
+
+// turn is what a worker does in a run: its share of the hosts, the setup, or an undo.
+type turn struct {
+	Setup bool `json:"setup,omitempty"`
+	// Shared holds the values of the setup for its share of the hosts; nil without a setup.
+	Shared []sharedValue `json:"shared"`
+	// Undo holds the objects to remove.
+	Undo []object `json:"undo,omitempty"`
 }
 
 // Prepare reads a job. Each host connects at its first request.
@@ -46,10 +53,17 @@ func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error)
 	return &fleet.Ready{}, nil
 }
 
-// Run runs every Of-th host, from host First on.
-func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*fleet.Part, error) {
+// Run runs every Of-th host, from host First on, or what else the turn says. The coordinator
+// records the objects that are created and removed.
+func (w *Worker) Run(ctx context.Context, s fleet.Share, to fleet.Coordinator) (*fleet.Part, error) {
 	if w.job == nil {
 		return nil, errors.New("received a share of the load before the job")
+	}
+	var now turn
+	if s.Scenario != nil {
+		if err := json.Unmarshal(s.Scenario, &now); err != nil {
+			return nil, err
+		}
 	}
 	j := *w.job
 	j.First, j.Step = int(s.First), int(s.Of)
@@ -57,7 +71,17 @@ func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*
 	if err != nil {
 		return nil, err
 	}
-	part, err := Drive(ctx, p, func(n Now) { now(fleet.Now{At: n.At, Ended: n.Ended, Failed: n.Failed}) })
+	if p.Creates {
+		p.Journal = recordingAt(to)
+	}
+	p.shared = now.Shared
+	switch {
+	case now.Undo != nil:
+		return undoTurn(ctx, p, now.Undo, to)
+	case now.Setup:
+		defer reporting(ctx, to, func() int64 { return 0 })()
+	}
+	part, err := drive(ctx, p, now.Setup, func(n Now) { to.Now(fleet.Now{At: n.At, Ended: n.Ended, Failed: n.Failed}) })
 	if err != nil {
 		return nil, err
 	}
@@ -65,92 +89,29 @@ func (w *Worker) Run(ctx context.Context, s fleet.Share, now func(fleet.Now)) (*
 	return &fleet.Part{Counts: fleet.Counts{Until: part.Took, CPU: part.CPU, Processors: part.Processors}, Scenario: text}, err
 }
 
-// fleetLongest is the time after which a run of a fleet counts as over, if its workers still report.
-const fleetLongest = 7 * 24 * time.Hour
-
-// RunFleet runs the scenario by the workers of a fleet. Each runs its share of the hosts, and
-// their counts are added. If one is lost, the others stop, and the result is what they counted.
-func RunFleet(ctx context.Context, p *Plan, f *fleet.Fleet, tell func(Now)) (*Result, error) {
-	begin := f.Begin()
-	var shares []fleet.Share
-	for i := range f.Clients {
-		shares = append(shares, fleet.Share{First: int64(i), Of: int64(len(f.Clients))})
-	}
-	var mu sync.Mutex
-	last := make([]fleet.Now, len(f.Clients))
-	said, lost := f.Run(ctx, begin, fleetLongest, shares, func(client int, n fleet.Now) {
-		mu.Lock()
-		defer mu.Unlock()
-		last[client] = n
-		all := Now{Passes: int64(p.Hosts() * max(1, p.Options.Load.Repeat))}
-		for _, one := range last {
-			all.At = max(all.At, one.At)
-			all.Ended, all.Failed = all.Ended+one.Ended, all.Failed+one.Failed
-		}
-		if tell != nil {
-			tell(all)
-		}
-	})
-	parts, err := partsOf(f, said)
+// undoTurn removes objects.
+func undoTurn(ctx context.Context, p *Plan, objects []object, to fleet.Coordinator) (*fleet.Part, error) {
+	var done atomic.Int64
+	defer reporting(ctx, to, done.Load)()
+	undone, err := Undo(ctx, p, p.Journal, &Objects{Head: Head{Options: p.Options}, all: objects}, func(n, _ int) { done.Store(int64(n)) })
 	if err != nil {
 		return nil, err
 	}
-	if len(parts) == 0 {
-		var all []error
-		for _, l := range lost {
-			all = append(all, l)
-		}
-		return nil, errors.Join(all...)
-	}
-	x, err := Judge(p, parts)
-	if err != nil {
-		return nil, err
-	}
-	x.clients(ctx, f, said, lost)
-	return x, nil
+	text, err := json.Marshal(undone)
+	return &fleet.Part{Scenario: text}, err
 }
 
-// partsOf returns the parts of the clients that have reported, with their names.
-func partsOf(f *fleet.Fleet, said []*fleet.Part) (parts []*Part, err error) {
-	for i, one := range said {
-		if one == nil {
-			continue
-		}
-		part := &Part{}
-		if err := json.Unmarshal(one.Scenario, part); err != nil {
-			return nil, fmt.Errorf("client %s: %w", f.Clients[i].Name, err)
-		}
-		part.Client = f.Clients[i].Name
-		parts = append(parts, part)
-	}
-	return parts, nil
-}
-
-// clients records what the coordinator knows of the clients. Without one of them the result
-// covers only the others, and has no verdict about the server.
-func (x *Result) clients(ctx context.Context, f *fleet.Fleet, said []*fleet.Part, lost []*fleet.Lost) {
-	g := &x.Generator
-	known := g.Clients
-	g.Clients = nil
-	var without []string
-	for i, c := range f.Clients {
-		one := Client{Name: c.Name}
-		if said[i] != nil {
-			one, known = known[0], known[1:]
-			one.LateBeginS = said[i].Late.Seconds()
-		}
-		one.ClockErrorS = c.Off.Seconds()
-		switch {
-		case lost[i] != nil:
-			one.Lost = evidence.EscapeInvalidUTF8(lost[i].Why())
-			without = append(without, c.Name)
-		case said[i].Stopped && ctx.Err() == nil:
-			one.Lost = "stopped on its machine"
-			without = append(without, c.Name)
-		}
-		g.Clients = append(g.Clients, one)
-	}
-	if len(without) > 0 {
-		x.Word, x.Text = Partial, "without client "+strings.Join(without, ", ")+": "+x.Text
+// reporting reports each second how much is done, which may take long, until end is called.
+func reporting(ctx context.Context, to fleet.Coordinator, ended func() int64) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	began := time.Now()
+	go func() {
+		defer close(over)
+		tick(ctx, func() { to.Now(fleet.Now{At: time.Since(began), Ended: ended()}) })
+	}()
+	return func() {
+		cancel()
+		<-over
 	}
 }
