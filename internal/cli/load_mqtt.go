@@ -52,7 +52,7 @@ must be allowed (--allow).`,
 	}
 	reads("setting", "ttl=5s,resend=15m", func(word string) error { _, err := mqtt.Parse(word); return err })
 	reads("expect", "p99 < 1s", func(word string) error { _, err := engine.ParseThreshold(word); return err })
-	cliutil.Between(f, "hosts", 1, maxHosts, 100)
+	cliutil.Between(f, "hosts", 1, loadcli.MaxHosts, 100)
 	cliutil.Between(f, "timeout", time.Millisecond, 10*time.Minute, 10*time.Second)
 	cliutil.Between(f, "wait", time.Second, loadcli.MaxRun, 30*time.Second)
 	cliutil.Between(f, "output-every", 100*time.Millisecond, time.Hour, 5*time.Second)

@@ -34,11 +34,8 @@ type loadMQTTOptions struct {
 	recorded string // command line for the record
 }
 
-// Limits of the options.
-const (
-	maxHosts    = 100_000
-	maxSettings = 100
-)
+// maxSettings is the maximum number of --setting values.
+const maxSettings = 100
 
 // rules adds checks for flags that exclude or require each other.
 func (o *loadMQTTOptions) rules(c *cobra.Command) {
@@ -168,8 +165,8 @@ func (o *loadMQTTOptions) identities(p *mqtt.Plan, secured bool) error {
 	case o.hosts > len(files):
 		return fmt.Errorf("--host-certs: %s has %s NAME.pem, but %s need one each", o.hostCerts, internaltext.Count(len(files), "file"), internaltext.Count(o.hosts, "host"))
 	}
-	if o.hosts == 0 || o.hosts > maxHosts {
-		return internaltext.Errorf("--host-certs: %s has %s NAME.pem; want 1 to %d", o.hostCerts, internaltext.Count(len(files), "file"), maxHosts)
+	if o.hosts == 0 || o.hosts > loadcli.MaxHosts {
+		return internaltext.Errorf("--host-certs: %s has %s NAME.pem; want 1 to %d", o.hostCerts, internaltext.Count(len(files), "file"), loadcli.MaxHosts)
 	}
 	for _, file := range files[:o.hosts] {
 		name := strings.TrimSuffix(filepath.Base(file), ".pem")

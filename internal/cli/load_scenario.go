@@ -17,11 +17,10 @@ import (
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
-	"fettle.dev/fettle/internal/unit"
 )
 
 func loadScenarioCommand(a *app) *cobra.Command {
-	var o loadScenarioOptions
+	o := loadScenarioOptions{Scenario: loadcli.Scenario{Program: "fettle", HostsShorthand: "n", ServerFlag: "server"}}
 	c := &cobra.Command{
 		Use: "scenario [FILE]", Short: "Run steps of a scenario by many virtual hosts",
 		Long: `Runs the steps of a scenario file (YAML) by many virtual hosts: HTTP requests with
@@ -56,11 +55,11 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	if err != nil {
 		return refusedScenario(ctx, err)
 	}
-	if err := o.mayChange(ctx, plan); err != nil {
+	if err := o.MayChange(ctx, plan); err != nil {
 		return err
 	}
-	a.sayScenario(plan)
-	if o.dryRun {
+	loadcli.SayScenario(a.screen, plan, a.next("load", "scenario", "undo", plan.Run))
+	if o.DryRun {
 		a.screen.Say("nothing was sent")
 		return nil
 	}
@@ -94,7 +93,7 @@ func (a *app) loadScenario(ctx context.Context, o loadScenarioOptions, file stri
 	if result.Cut != nil {
 		early = ctx.Err()
 	}
-	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", scenarioGates(result))
+	return finish(ctx, a, k, result.Text, result, early, "the connections are closed", loadcli.GatedScenario(result))
 }
 
 // equip gives a plan the right to run commands, if that is allowed, and the journal of the objects
@@ -110,7 +109,7 @@ func (a *app) equip(o *loadScenarioOptions, plan *scenario.Plan, m *tune.Machine
 		}
 	}
 	if plan.Creates {
-		plan.Journal, err = scenario.Create(filepath.Join(m.StateDir, scenarioDir), o.head(plan, file))
+		plan.Journal, err = scenario.Create(filepath.Join(m.StateDir, loadcli.ScenarioDir), o.Head(plan, file))
 	}
 	return err
 }
@@ -143,16 +142,7 @@ func (a *app) scenarioClients(ctx context.Context, o *loadScenarioOptions, p *sc
 func (a *app) runScenario(ctx context.Context, j *scenario.Job, plan *scenario.Plan, clients *fleet.Fleet, title string) (*scenario.Result, error) {
 	step, stop := a.screen.Steps(0)
 	defer stop()
-	if title != "" {
-		title += ": "
-	}
-	tell := func(now scenario.Now) {
-		text := title + internaltext.Sprintf("%d of %s ended", now.Ended, internaltext.CountPlural(uint64(now.Passes), "pass", "passes"))
-		if now.Failed > 0 {
-			text += internaltext.Sprintf(", %d failed", now.Failed)
-		}
-		step(text, int(now.Ended), int(now.Passes))
-	}
+	tell := loadcli.ScenarioProgress(step, title)
 	if clients == nil {
 		return scenario.Run(ctx, plan, tell)
 	}
@@ -162,36 +152,4 @@ func (a *app) runScenario(ctx context.Context, j *scenario.Job, plan *scenario.P
 		return nil, err
 	}
 	return scenario.RunFleet(ctx, plan, clients, tell)
-}
-
-// sayScenario prints what will be sent, and how long it takes at least.
-func (a *app) sayScenario(p *scenario.Plan) {
-	a.screen.Say("%s", p.Says())
-	for _, s := range p.Targets() {
-		a.screen.Say("loads %s", s)
-	}
-	if least := p.Least(); least > 0 {
-		a.screen.Say("takes at least %s, until %s or later", unit.FormatSeconds(least.Seconds()), time.Now().Add(least).Local().Format("15:04:05"))
-	}
-	if p.Creates {
-		a.screen.Say("may create up to %s, named with the prefix %q; %s removes them", internaltext.Count(p.MostObjects(), "object"), p.Prefix, a.next("load", "scenario", "undo", p.Options.Run))
-	} else if p.Changes {
-		a.screen.Say("may change objects on the server")
-	}
-}
-
-// scenarioGates returns an error with an exit code if a run missed a threshold.
-func scenarioGates(x *scenario.Result) error {
-	failed := x.Failed()
-	switch {
-	case x.Word == scenario.Silent:
-		return ui.Exit(ui.Failed, errors.New(x.Text))
-	case x.Word == scenario.Partial:
-		return ui.Exit(ui.Failed, errors.New("a client was lost; the figures cover the others, until it was missed"))
-	case len(failed) == 0:
-		return nil
-	case x.Word == scenario.Limited:
-		return ui.Exit(ui.Failed, errors.New("thresholds not judged: the load generator was the limit"))
-	}
-	return ui.Exit(ui.GateNotMet, fmt.Errorf("threshold %s not met: %s", failed[0].Name(), failed[0].Text))
 }

@@ -16,6 +16,7 @@ import (
 
 	"fettle.dev/fettle/internal/audit"
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/fact/activity"
@@ -40,8 +41,8 @@ func parseLadder(word string) (in ladder.Range, err error) {
 	if in.Lowest, err = strconv.Atoi(low); err == nil {
 		in.Highest, err = strconv.Atoi(high)
 	}
-	if !ok || err != nil || in.Lowest < 1 || in.Highest <= in.Lowest || in.Highest > maxHosts {
-		return in, internaltext.Errorf("want LOWEST..HIGHEST hosts, such as 100..1000, at most %d", maxHosts)
+	if !ok || err != nil || in.Lowest < 1 || in.Highest <= in.Lowest || in.Highest > loadcli.MaxHosts {
+		return in, internaltext.Errorf("want LOWEST..HIGHEST hosts, such as 100..1000, at most %d", loadcli.MaxHosts)
 	}
 	return in, nil
 }
@@ -69,12 +70,12 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if err != nil {
 		return cliutil.OfOption("--ladder", err)
 	}
-	if o.mostHosts > 0 && in.Highest > o.mostHosts {
-		return ui.Instead(ui.Refused, internaltext.Errorf("--ladder: %s, but --most-hosts is %d", internaltext.Count(in.Highest, "host"), o.mostHosts), "", fmt.Sprintf("--ladder=%d..%d", min(in.Lowest, o.mostHosts-1), o.mostHosts))
+	if o.MostHosts > 0 && in.Highest > o.MostHosts {
+		return ui.Instead(ui.Refused, internaltext.Errorf("--ladder: %s, but --most-hosts is %d", internaltext.Count(in.Highest, "host"), o.MostHosts), "", fmt.Sprintf("--ladder=%d..%d", min(in.Lowest, o.MostHosts-1), o.MostHosts))
 	}
 	in.MaxRuns = o.maxRuns
 	c := &climb{app: a, o: &o, file: file, took: map[int]time.Duration{}}
-	if c.job, err = o.job(file); err != nil {
+	if c.job, err = o.Job(file); err != nil {
 		return cliutil.OrUsage(err)
 	}
 	if c.job.Load.Rate > 0 {
@@ -82,7 +83,7 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	}
 	_, plan, err := c.plan(ctx, in.Highest)
 	if err == nil {
-		err = o.mayChange(ctx, plan)
+		err = o.MayChange(ctx, plan)
 	}
 	if err != nil {
 		return refusedScenario(ctx, err)
@@ -96,7 +97,7 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	} else if plan.Changes {
 		a.screen.Say("may change objects on the server")
 	}
-	if o.dryRun {
+	if o.DryRun {
 		a.screen.Say("nothing was sent")
 		return nil
 	}
@@ -167,7 +168,7 @@ func ladderGate(x *scenario.Result) error {
 func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Job, *scenario.Plan, error) {
 	j := *c.job
 	j.Load.Hosts = hosts
-	run, err := newRun()
+	run, err := loadcli.NewRun()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,7 +233,7 @@ func (c *climb) remove(ctx context.Context, p *scenario.Plan) error {
 	if err := p.Journal.Close(); err != nil {
 		return err
 	}
-	j, objects, err := scenario.Open(filepath.Join(c.machine.StateDir, scenarioDir), p.Run)
+	j, objects, err := scenario.Open(filepath.Join(c.machine.StateDir, loadcli.ScenarioDir), p.Run)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it created nothing
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
@@ -52,26 +53,17 @@ func loadScenarioShowCommand(a *app) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := fs.ReadFile(scenarios.FS, args[0]+".yaml")
 			if err != nil {
-				return ui.Hinted(ui.Usage, fmt.Errorf("no shipped scenario %q%s", args[0], internaltext.Suggest(args[0], shippedNames())), "fettle load scenario list shows the shipped scenarios")
+				return ui.Hinted(ui.Usage, fmt.Errorf("no shipped scenario %q%s", args[0], internaltext.Suggest(args[0], loadcli.ShippedScenarios())), "fettle load scenario list shows the shipped scenarios")
 			}
 			_, err = a.screen.Out.Write(text)
 			return err
 		}}
 }
 
-// shippedNames returns the names of the shipped scenarios.
-func shippedNames() (out []string) {
-	files, _ := fs.Glob(scenarios.FS, "*.yaml") // the pattern is valid
-	for _, file := range files {
-		out = append(out, strings.TrimSuffix(file, ".yaml"))
-	}
-	return out
-}
-
 // shipped describes the shipped scenarios.
 func shipped() (*ScenarioList, error) {
 	list := &ScenarioList{Schema: "fettle/scenarios/v1"}
-	for _, name := range shippedNames() {
+	for _, name := range loadcli.ShippedScenarios() {
 		text, err := fs.ReadFile(scenarios.FS, name+".yaml")
 		if err != nil {
 			return nil, err

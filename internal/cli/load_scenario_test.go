@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/requests/load/scenario"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
@@ -506,7 +507,7 @@ func TestScenarioBounds(t *testing.T) {
 			t.Errorf("%q: exit %d, want %d and %q: %s", c.args, code, c.code, c.says, said.String())
 		}
 	}
-	if _, err := os.Stat(filepath.Join(state, scenarioDir)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(state, loadcli.ScenarioDir)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a journal was made: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package loadcli is the part of the verb load that fettle and kubectl fettle share: the
-// flags of an HTTP load, the plan and the job made of them, the display of a load in progress,
-// and the exit code of its result.
+// flags of an HTTP load and of a scenario, the plan and the job made of them, the display of a
+// load in progress, the record of created objects, and the exit code of a result.
 package loadcli
 
 import (

@@ -140,7 +140,7 @@ func (p *Plan) checkServers(ctx context.Context) error {
 		known[s.Name] = true
 		base, err := BaseURL(p.serverURL(s))
 		if p.serverURL(s) == "" {
-			return s.at.errorf("server %s has no URL; give it with --server %s=URL", s.Name, s.Name)
+			return &NoURLError{s.Name, s.at.errorf("server %s has no URL", s.Name)}
 		} else if err != nil {
 			return fmt.Errorf("server %s: %w", s.Name, err)
 		}
@@ -155,7 +155,7 @@ func (p *Plan) checkServers(ctx context.Context) error {
 	}
 	for name := range p.Options.Servers {
 		if !known[name] {
-			return fmt.Errorf("--server %s: the scenario has no server of this name%s", name, suggest(name, known))
+			return fmt.Errorf("server %s: the scenario has no server of this name%s", name, suggest(name, known))
 		}
 	}
 	return nil
@@ -185,6 +185,14 @@ func (p *Plan) serverURL(s Server) string {
 	}
 	return s.URL
 }
+
+// NoURLError is returned for a server without a URL in the file and in the options.
+type NoURLError struct {
+	Server string
+	err    error
+}
+
+func (e *NoURLError) Error() string { return e.err.Error() }
 
 // Loopback reports whether all servers are loopback addresses, if those are this machine.
 func (p *Plan) Loopback(ctx context.Context) (bool, error) {
