@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -35,11 +34,12 @@ objects also needs --organization, --prefix and --most-hosts there; undo removes
 created.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return ui.Retry(ui.Usage, errors.New("no scenario given; want a file, or the name of a shipped scenario"), "fettle load scenario list shows the shipped scenarios", "example")
+			file, err := o.File(args)
+			if err != nil {
+				return err
 			}
 			o.recorded = loadcli.RecordedCommand(c, args)
-			return a.loadScenario(c.Context(), o, args[0])
+			return a.loadScenario(c.Context(), o, file)
 		},
 	}
 	o.flags(c)

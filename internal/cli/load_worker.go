@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,30 +18,34 @@ import (
 )
 
 func loadWorkerCommand(a *app) *cobra.Command {
-	var job string
+	var jobs []string
+	var within time.Duration
 	c := &cobra.Command{
 		Use: "worker", Short: "Generate load for a fettle on another machine",
 		Long: `Generates load for fettle load http or load scenario with --clients or --client-command,
-or for kubectl fettle load http, which start it. It reads one JSON message per line from
+or for kubectl fettle load, which start it. It reads one JSON message per line from
 standard input, and ends when the input ends. The caller has checked which servers are
 allowed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := &worker{}
-			if job != "" {
-				var err error
-				if w.stored, err = os.ReadFile(job); err != nil {
+			for _, job := range jobs {
+				text, err := os.ReadFile(job)
+				if err != nil {
 					return cliutil.OfOption("--job", err)
 				}
+				w.stored = append(w.stored, text...)
 			}
-			err := fleet.Serve(c.Context(), os.Stdin, a.screen.Out, w)
+			err := fleet.Serve(c.Context(), os.Stdin, a.screen.Out, w, within)
 			if errors.Is(err, context.Canceled) {
 				return ui.Exit(ui.Interrupted, errors.New("interrupted: the connections are closed"))
 			}
 			return err
 		},
 	}
-	c.Flags().StringVar(&job, "job", "", "file with the job, which kubectl fettle load http stores in a Secret; the caller sends only the addresses")
+	c.Flags().StringArrayVar(&jobs, "job", nil, "file with the job, which kubectl fettle load stores in a Secret, or with a part of it; repeatable; the caller sends only the addresses")
+	c.Flags().DurationVar(&within, "caller-within", 0, "end if no caller sends a message within this time, such as 3m (default no limit)")
+	cliutil.Between(c.Flags(), "caller-within", time.Second, 24*time.Hour, 3*time.Minute)
 	return c
 }
 

@@ -92,7 +92,7 @@ func TestCompletion(t *testing.T) {
 
 // amounts are flags with numbers and units, and names that the user makes up.
 var amounts = []string{
-	"allow", "base-domain", "certname", "cluster-name", "cpu", "defragment-size", "etcd-metrics", "etcd-quota", "expect", "margin", "max-unhealthy", "memory", "rate", "service", "slo", "steps", "storage-class",
+	"allow", "base-domain", "certname", "cluster-name", "cpu", "defragment-size", "etcd-metrics", "etcd-quota", "expect", "margin", "max-unhealthy", "memory", "prefix", "rate", "scenario-server", "service", "slo", "steps", "storage-class",
 }
 
 // TestCompletionIsComplete: each flag with a text completes it, unless it has no finite set of

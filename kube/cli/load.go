@@ -62,7 +62,7 @@ interrupted run, and load undo removes exactly the objects of a run.`,
 		Args: cliutil.KnownVerb,
 	}
 	c.PersistentFlags().StringVar(&o.stateDir, "state-dir", "", "directory of the runs (default $XDG_STATE_HOME/fettle/load or ~/.local/state/fettle/load)")
-	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o), a.loadHTTPCommand(o))
+	c.AddCommand(a.loadPlanCommand(o), a.loadRunCommand(o), a.loadResumeCommand(o), a.loadStatusCommand(o), a.loadUndoCommand(o), a.loadCompareCommand(o), a.loadMirrorCommand(o), a.loadHTTPCommand(o), a.loadScenarioCommand(o))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -32,6 +34,7 @@ import (
 	"fettle.dev/fettle/internal/measure/runpage"
 	"fettle.dev/fettle/internal/requests/load"
 	loadfleet "fettle.dev/fettle/internal/requests/load/fleet"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -164,10 +167,7 @@ func (p *podAPI) attach(w http.ResponseWriter, r *http.Request, namespace, pod s
 			}
 		}
 	}()
-	worker := &load.Worker{Able: func(*load.Plan) error { return nil }}
-	p.all("secrets", func(o map[string]any) {
-		worker.Stored, _ = base64.StdEncoding.DecodeString(o["data"].(map[string]any)["job.json"].(string))
-	})
+	worker := workerOf(p.stored())
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	_ = loadfleet.Serve(ctx, in, writerFunc(func(text []byte) (int, error) {
@@ -177,8 +177,30 @@ func (p *podAPI) attach(w http.ResponseWriter, r *http.Request, namespace, pod s
 		}
 		send(channelStdout, text)
 		return len(text), nil
-	}), worker)
+	}), worker, 0)
 	send(channelError, []byte(`{"status":"Success"}`))
+}
+
+// stored returns the job, which the Secrets hold.
+func (p *podAPI) stored() (job []byte) {
+	parts := map[string][]byte{}
+	p.all("secrets", func(o map[string]any) {
+		for name, text := range o["data"].(map[string]any) {
+			parts[name], _ = base64.StdEncoding.DecodeString(text.(string))
+		}
+	})
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		job = append(job, parts[name]...)
+	}
+	return job
+}
+
+// workerOf returns the worker of a job, as fettle load worker chooses it.
+func workerOf(job []byte) loadfleet.Worker {
+	if bytes.Contains(job, []byte(`"text":`)) {
+		return &scenario.Worker{Stored: job, Able: func(*scenario.Plan, int) error { return nil }}
+	}
+	return &load.Worker{Stored: job, Able: func(*load.Plan) error { return nil }}
 }
 
 type writerFunc func([]byte) (int, error)
@@ -435,7 +457,7 @@ func TestLoadHTTPRefused(t *testing.T) {
 	p := newPodAPI(t)
 	_, n := counting(t)
 	big := filepath.Join(t.TempDir(), "body")
-	if err := os.WriteFile(big, make([]byte, 900_000), 0o600); err != nil {
+	if err := os.WriteFile(big, make([]byte, 13<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const web = "http://web.shop.svc:8080/"
@@ -448,7 +470,7 @@ func TestLoadHTTPRefused(t *testing.T) {
 		{[]string{"http://localhost:8080/"}, ui.Refused, "localhost:8080 is a loopback address: each generator would load its own pod, not this machine", false},
 		{[]string{"http://192.0.2.9:8080/", "--allow", "198.51.100.0/24"}, ui.Refused, "192.0.2.9:8080 is not allowed; load only your own servers", false},
 		{[]string{web}, ui.Refused, "web.shop.svc:8080 is not allowed; load only your own servers", false},
-		{[]string{web, "--allow", "web.shop.svc:8080", "--body", "@" + big}, ui.Usage, "1,200,", false},
+		{[]string{web, "--allow", "web.shop.svc:8080", "--body", "@" + big}, ui.Usage, " but Secrets hold at most 16,777,216", false},
 		{[]string{web, "--allow", "web.shop.svc:8080", "--max-connections", "2", "--generators", "3"}, ui.Usage, "2 connections: too few for 3 generators; each generator needs at least one", false},
 		{[]string{web, "--allow", "web.shop.svc:8080", "--expect", "cpu < 80%"}, ui.Usage, "kubectl fettle observes no server", false},
 		{[]string{web, "--allow", "web.shop.svc:8080", "--memory", "much"}, ui.Usage, "want a quantity of Kubernetes above 0", false},

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/guide/sizing"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/agent"
@@ -34,6 +35,8 @@ var documents = map[string]any{
 	"compare":             prove.Comparison{},
 	"error":               cliutil.Failure{},
 	"load-http":           load.Result{},
+	"load-scenario":       scenario.Result{},
+	"scenario-undo":       scenario.Undone{},
 	"run":                 RunResult{},
 	"etcd-defragment":     etcd.Result{},
 	"explain":             hostaudit.Explanation{},

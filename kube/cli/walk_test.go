@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/evidence"
 	httpload "fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
+	"fettle.dev/fettle/internal/requests/load/scenario"
 	testkit "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/load"
@@ -210,14 +211,20 @@ func TestWalkResults(t *testing.T) {
 		loaded.Generator.Clients = append(loaded.Generator.Clients, httpload.Client{Name: fmt.Sprintf("fettle-load-x7k2p-%d-abcde", i), Starts: 60_000, Connections: 1000, Processors: 16, ClockErrorS: 0.001})
 	}
 	loaded.Generator.Clients[7].Lost = "the pod was deleted on node worker-2"
+	hosts := &scenario.Result{Word: scenario.Measured, Text: "all 900 hosts did all steps (p50 12.3 ms, p99 6.02 s)", Scenario: "registration", Model: "closed", Hosts: 900, Repeat: 1, RunID: "20261130-065501-0a1b2c3", Created: &scenario.Created{Intended: 900, Known: 899}}
+	hosts.Whole = scenario.Figures{Runs: 900, Latency: times}
+	undone := &scenario.Undone{Run: hosts.RunID, Scenario: "registration", Removed: 898, Objects: []scenario.UndoneObject{{Step: "record", Name: "loadtest-000007", State: scenario.StateUnknown, Text: "recorded before the request; the answer is not known: look for it by its name"}}}
+	undone.Headline.Line("%s removed", undone.Headline.Count("removed", undone.Removed, "object"))
 	for name, r := range map[string]struct {
 		doc   any
 		print func(*app)
 	}{
-		"load http":     {RunResult{loaded.Headline(), &evidence.Run{}}, func(a *app) { loaded.Print(a.screen, &evidence.Run{ID: "0123456789abcdef"}) }},
-		"load run":      {run, func(a *app) { a.printRun(run) }},
-		"load undo":     {undo, func(a *app) { a.printUndo(undo, "no rights to list secrets") }},
-		"scale execute": {scaled, func(a *app) { ui.PrintHeadline(a.screen, &scaled.Headline) }},
+		"load http":          {RunResult{loaded.Headline(), &evidence.Run{}}, func(a *app) { loaded.Print(a.screen, &evidence.Run{ID: "0123456789abcdef"}) }},
+		"load scenario":      {RunResult{hosts.Headline(), &evidence.Run{}}, func(a *app) { hosts.Print(a.screen, &evidence.Run{ID: "0123456789abcdef"}) }},
+		"load scenario undo": {undone, func(a *app) { undone.Print(a.screen) }},
+		"load run":           {run, func(a *app) { a.printRun(run) }},
+		"load undo":          {undo, func(a *app) { a.printUndo(undo, "no rights to list secrets") }},
+		"scale execute":      {scaled, func(a *app) { ui.PrintHeadline(a.screen, &scaled.Headline) }},
 	} {
 		p := program
 		p.Main = func(_ string, args []string, out, errw io.Writer) int {
@@ -235,7 +242,7 @@ func TestWalkResults(t *testing.T) {
 // TestWalksAreComplete: each verb that prints a document is in the table.
 func TestWalksAreComplete(t *testing.T) {
 	for verb, kind := range documentOf {
-		if shown := slices.Contains([]string{"cluster-load-run", "cluster-load-undo", "run"}, kind); !shown && !strings.HasPrefix(kind, "(") && !slices.ContainsFunc(walks, func(w walk) bool { return w.call == verb || strings.HasPrefix(w.call, verb+" ") }) {
+		if shown := slices.Contains([]string{"cluster-load-run", "cluster-load-undo", "run", "scenario-undo"}, kind); !shown && !strings.HasPrefix(kind, "(") && !slices.ContainsFunc(walks, func(w walk) bool { return w.call == verb || strings.HasPrefix(w.call, verb+" ") }) {
 			t.Errorf("walks have no call of %s", verb)
 		}
 	}

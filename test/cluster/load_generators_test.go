@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -138,7 +139,12 @@ type httpLoad struct {
 }
 
 func (r *generatorRig) command(args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
-	cmd := exec.Command("kubectl-fettle", append([]string{"load", "http", "--kubeconfig", r.kubeconfig, "--namespace", generatorSpace, "--state-dir", r.state, "--image", generatorImage, "--memory", "64Mi", "--cpu", "10m", "--output", "json"}, args...)...)
+	return r.verb([]string{"load", "http"}, args...)
+}
+
+// verb returns a call of a verb that runs generators.
+func (r *generatorRig) verb(verb []string, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
+	cmd := exec.Command("kubectl-fettle", append(append(slices.Clone(verb), "--kubeconfig", r.kubeconfig, "--namespace", generatorSpace, "--state-dir", r.state, "--image", generatorImage, "--memory", "64Mi", "--cpu", "10m", "--output", "json"), args...)...)
 	var out, said bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, &out, &said
 	return cmd, &out, &said

@@ -108,6 +108,14 @@ func namedServer(word string) (name, url string, err error) {
 	return name, url, err
 }
 
+// File returns the argument FILE. It is missing if all arguments are.
+func (o *Scenario) File(args []string) (string, error) {
+	if len(args) == 0 {
+		return "", ui.Retry(ui.Usage, errors.New("no scenario given; want a file, or the name of a shipped scenario"), "fettle load scenario list shows the shipped scenarios", "example")
+	}
+	return args[0], nil
+}
+
 // scenarioText reads a scenario: a file, or the name of a shipped one. from reads the files that
 // it names: those of its directory, or shipped ones.
 func scenarioText(file string) (name string, text []byte, from func(name string) ([]byte, error), err error) {

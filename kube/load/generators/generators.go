@@ -85,20 +85,22 @@ func (s *Set) path(group, resource string) string {
 	return group + "/namespaces/" + s.Namespace + "/" + resource
 }
 
-// Create creates the Job, and then the Secret, which the Job owns: without a moment in which a
-// killed caller would leave a Secret behind. The pods wait for the Secret.
+// Create creates the Job, and then the Secrets, which the Job owns: without a moment in which a
+// killed caller would leave a Secret behind. The pods wait for the Secrets.
 func (s *Set) Create(ctx context.Context) error {
 	var made batch.Job
 	if err := s.post(ctx, s.path("/apis/batch/v1", "jobs"), s.Job(), &made); err != nil {
 		return fmt.Errorf("cannot create Job %s: %w", s.Name, err)
 	}
-	if err := s.post(ctx, s.path("/api/v1", "secrets"), s.Secret(made.UID), &core.Secret{}); err != nil {
-		return errors.Join(fmt.Errorf("cannot create Secret %s: %w", s.Name, err), s.Delete(ctx))
+	for _, secret := range s.Secrets(made.UID) {
+		if err := s.post(ctx, s.path("/api/v1", "secrets"), secret, &core.Secret{}); err != nil {
+			return errors.Join(fmt.Errorf("cannot create Secret %s: %w", secret.Name, err), s.Delete(ctx))
+		}
 	}
 	return nil
 }
 
-// Delete deletes the Job. Kubernetes then deletes its pods and the Secret. It works after ctx has
+// Delete deletes the Job. Kubernetes then deletes its pods and the Secrets. It works after ctx has
 // ended, too.
 func (s *Set) Delete(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)

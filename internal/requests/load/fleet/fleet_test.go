@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"fettle.dev/fettle/internal/requests/load/engine"
@@ -23,7 +24,7 @@ import (
 // TestMain lets the test program run as a worker, as a shell command starts one.
 func TestMain(m *testing.M) {
 	if os.Getenv("FETTLE_TEST_WORKER") != "" {
-		if err := Serve(context.Background(), os.Stdin, os.Stdout, invented{}); err != nil {
+		if err := Serve(context.Background(), os.Stdin, os.Stdout, invented{}, 0); err != nil {
 			_, _ = io.WriteString(os.Stderr, err.Error()+"\n")
 			os.Exit(1)
 		}
@@ -270,7 +271,7 @@ func TestServe(t *testing.T) {
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- Serve(t.Context(), in, out, invented{}); out.Close() }()
+	go func() { done <- Serve(t.Context(), in, out, invented{}, 0); out.Close() }()
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 1<<20)
 	ask := func(m any) (answer fromWorker) {
@@ -312,7 +313,7 @@ func TestServe(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it does not end")
 	}
-	if err := Serve(t.Context(), strings.NewReader("hello\n"), io.Discard, invented{}); err == nil || !strings.Contains(err.Error(), "not a message of "+Schema) {
+	if err := Serve(t.Context(), strings.NewReader("hello\n"), io.Discard, invented{}, 0); err == nil || !strings.Contains(err.Error(), "not a message of "+Schema) {
 		t.Error(err)
 	}
 }
@@ -337,7 +338,7 @@ func TestRecord(t *testing.T) {
 		from, out := io.Pipe()
 		ctx, end := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- Serve(ctx, in, out, recorder{}); out.Close() }()
+		go func() { done <- Serve(ctx, in, out, recorder{}, 0); out.Close() }()
 		lines := bufio.NewScanner(from)
 		send := func(text string) {
 			if _, err := io.WriteString(to, text+"\n"); err != nil {
@@ -367,4 +368,28 @@ func TestRecord(t *testing.T) {
 		<-done
 		to.Close()
 	}
+}
+
+// TestServeAlone tests that a worker ends if no caller connects to its input in time, and that a
+// caller ends the limit.
+func TestServeAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, to := io.Pipe()
+		defer to.Close()
+		if err := Serve(t.Context(), in, io.Discard, invented{}, 3*time.Minute); err == nil || err.Error() != "no caller within 3m0s" {
+			t.Error(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		in, to := io.Pipe()
+		go func() {
+			_, _ = io.WriteString(to, `{"ping": true}`+"\n")
+			time.Sleep(time.Hour)
+			to.Close()
+		}()
+		began := time.Now()
+		if err := Serve(t.Context(), in, io.Discard, invented{}, 3*time.Minute); err != nil || time.Since(began) != time.Hour {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 }

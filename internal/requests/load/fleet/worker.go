@@ -46,8 +46,9 @@ func (s *served) say(m fromWorker) {
 	_ = s.out.Encode(m) // on a broken connection the input ends too
 }
 
-// Serve processes messages until the input ends.
-func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
+// Serve processes messages until the input ends, or if the first does not arrive within a time:
+// without a limit, 0, an input to which no caller connects would keep it forever.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker, within time.Duration) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := &served{Worker: w, out: json.NewEncoder(out), recorded: make(chan recorded, 1), gone: make(chan struct{})}
@@ -60,8 +61,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 	}()
 	stop, running := context.CancelFunc(func() {}), make(chan struct{})
 	close(running)
+	var late <-chan time.Time
+	if within > 0 {
+		late = time.After(within)
+	}
 	for {
 		select {
+		case <-late:
+			return fmt.Errorf("no caller within %v", within)
 		case <-ctx.Done():
 			stop()
 			<-running
@@ -72,6 +79,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker) error {
 				<-running
 				return broken
 			}
+			late = nil
 			switch {
 			case m.Ping:
 				s.say(fromWorker{Pong: time.Now().UnixNano()})

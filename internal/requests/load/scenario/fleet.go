@@ -24,7 +24,7 @@ const fleetLongest = 7 * 24 * time.Hour
 func RunFleet(ctx context.Context, p *Plan, f *fleet.Fleet, tell func(Now)) (*Result, error) {
 	runs := &fleetRun{Fleet: f, plan: p}
 	var setup *Part
-	var of turn
+	of := turn{Do: runHosts}
 	if len(p.setup) > 0 {
 		var err error
 		if setup, err = runs.setup(ctx); err != nil {
@@ -83,7 +83,7 @@ func (r *fleetRun) turn(ctx context.Context, of turn, clients []*fleet.Client, n
 	turn := &fleet.Fleet{Clients: clients, Quiet: r.Quiet, Patience: r.Patience}
 	if j := r.plan.Journal; j != nil {
 		before := j.last.Load()
-		if of.Undo != nil { // its objects have their numbers
+		if of.Do == runUndo { // its objects have their numbers
 			before = 0
 		}
 		turn.Record = j.recordFor(len(clients), before)
@@ -111,7 +111,7 @@ func (r *fleetRun) first(ctx context.Context, of turn, now func(fleet.Now), into
 // setup lets the first client run the setup.
 func (r *fleetRun) setup(ctx context.Context) (*Part, error) {
 	part := &Part{}
-	return part, r.first(ctx, turn{Setup: true}, func(fleet.Now) {}, part)
+	return part, r.first(ctx, turn{Do: runSetup}, func(fleet.Now) {}, part)
 }
 
 // UndoFleet is Undo by the first worker of a fleet: this process may not reach the servers.
@@ -119,7 +119,7 @@ func UndoFleet(ctx context.Context, p *Plan, f *fleet.Fleet, j *Journal, x *Obje
 	again := *p
 	again.Journal = j
 	undone := &Undone{}
-	err := (&fleetRun{Fleet: f, plan: &again}).first(ctx, turn{Undo: x.all}, func(n fleet.Now) { tell(int(n.Ended), len(x.all)) }, undone)
+	err := (&fleetRun{Fleet: f, plan: &again}).first(ctx, turn{Do: runUndo, Objects: x.all}, func(n fleet.Now) { tell(int(n.Ended), len(x.all)) }, undone)
 	return undone, err
 }
 

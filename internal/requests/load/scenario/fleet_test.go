@@ -48,7 +48,7 @@ func workers(t *testing.T, n int, j *Job) (f *fleet.Fleet, kill []func()) {
 		places = append(places, fleet.Place{Name: fmt.Sprint("w", i), Open: func(context.Context, int) (fleet.Session, error) {
 			go func() {
 				defer close(p.done)
-				_ = fleet.Serve(context.Background(), in, stdout, &Worker{Able: func(*Plan, int) error { return nil }})
+				_ = fleet.Serve(context.Background(), in, stdout, &Worker{Able: func(*Plan, int) error { return nil }}, 0)
 				_ = stdout.Close()
 			}()
 			return p, nil
@@ -113,7 +113,7 @@ steps:
 `
 
 // registerRun runs the scenario by three workers, whose objects are in a journal.
-func registerRun(t *testing.T, g *register, hosts int, before func(p *Plan, kill []func())) (x *Result, again func(also func(*Journal, *Objects, *fleet.Fleet)) *Undone) {
+func registerRun(t *testing.T, g *register, hosts int, before func(p *Plan, kill []func())) (x *Result, again func(also func(*Plan, *Journal, *Objects, *fleet.Fleet)) *Undone) {
 	t.Helper()
 	s := httptest.NewServer(g)
 	t.Cleanup(s.Close)
@@ -133,7 +133,7 @@ func registerRun(t *testing.T, g *register, hosts int, before func(p *Plan, kill
 	if err := p.Journal.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return x, func(also func(*Journal, *Objects, *fleet.Fleet)) *Undone {
+	return x, func(also func(*Plan, *Journal, *Objects, *fleet.Fleet)) *Undone {
 		j, objects, err := Open(dir, p.Run)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func registerRun(t *testing.T, g *register, hosts int, before func(p *Plan, kill
 		defer j.Close()
 		f, _ := workers(t, 1, job)
 		if also != nil {
-			also(j, objects, f)
+			also(p, j, objects, f)
 		}
 		undone, err := UndoFleet(t.Context(), p, f, j, objects, func(int, int) {})
 		if err != nil {
@@ -166,7 +166,12 @@ func TestFleetRecords(t *testing.T) {
 	if names := slices.Sorted(maps.Values(g.objects)); !slices.Equal(names, want) {
 		t.Errorf("the server has %q", names)
 	}
-	u := undo(func(_ *Journal, objects *Objects, _ *fleet.Fleet) {
+	u := undo(func(p *Plan, j *Journal, objects *Objects, f *fleet.Fleet) {
+		nothing := *objects
+		nothing.all = nil
+		if u, err := UndoFleet(t.Context(), p, f, j, &nothing, func(int, int) {}); err != nil || u.Removed != 0 || len(g.objects) != 50 {
+			t.Errorf("of no objects: %+v, %v; the server has %d", u, err, len(g.objects))
+		}
 		numbers := map[int64]bool{}
 		for _, o := range objects.all {
 			numbers[o.N] = true

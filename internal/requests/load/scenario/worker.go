@@ -22,14 +22,23 @@ type Worker struct {
 	job *Job
 }
 
-// turn is what a worker does in a run: its share of the hosts, the setup, or an undo.
+// turn is what a worker does in a run.
 type turn struct {
-	Setup bool `json:"setup,omitempty"`
-	// Shared holds the values of the setup for its share of the hosts; nil without a setup.
+	Do task `json:"do"`
+	// Shared holds the values of the setup, with runHosts; nil without a setup.
 	Shared []sharedValue `json:"shared"`
-	// Undo holds the objects to remove.
-	Undo []object `json:"undo,omitempty"`
+	// Objects holds the objects to remove, with runUndo.
+	Objects []object `json:"objects,omitempty"`
 }
+
+type task string
+
+// Tasks of a worker. It does nothing without one.
+const (
+	runHosts task = "hosts" // its share
+	runSetup task = "setup"
+	runUndo  task = "undo"
+)
 
 // Prepare reads a job. Each host connects at its first request.
 func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error) {
@@ -60,10 +69,8 @@ func (w *Worker) Run(ctx context.Context, s fleet.Share, to fleet.Coordinator) (
 		return nil, errors.New("received a share of the load before the job")
 	}
 	var now turn
-	if s.Scenario != nil {
-		if err := json.Unmarshal(s.Scenario, &now); err != nil {
-			return nil, err
-		}
+	if err := json.Unmarshal(s.Scenario, &now); err != nil {
+		return nil, fmt.Errorf("what to run: %w", err)
 	}
 	j := *w.job
 	j.First, j.Step = int(s.First), int(s.Of)
@@ -75,13 +82,16 @@ func (w *Worker) Run(ctx context.Context, s fleet.Share, to fleet.Coordinator) (
 		p.Journal = recordingAt(to)
 	}
 	p.shared = now.Shared
-	switch {
-	case now.Undo != nil:
-		return undoTurn(ctx, p, now.Undo, to)
-	case now.Setup:
+	switch now.Do {
+	case runHosts:
+	case runUndo:
+		return undoTurn(ctx, p, now.Objects, to)
+	case runSetup:
 		defer reporting(ctx, to, func() int64 { return 0 })()
+	default:
+		return nil, fmt.Errorf("unknown task %q", now.Do)
 	}
-	part, err := drive(ctx, p, now.Setup, func(n Now) { to.Now(fleet.Now{At: n.At, Ended: n.Ended, Failed: n.Failed}) })
+	part, err := drive(ctx, p, now.Do == runSetup, func(n Now) { to.Now(fleet.Now{At: n.At, Ended: n.Ended, Failed: n.Failed}) })
 	if err != nil {
 		return nil, err
 	}
