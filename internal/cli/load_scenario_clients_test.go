@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/requests/load/scenario"
 )
@@ -97,5 +100,88 @@ func TestScenarioClientsRefused(t *testing.T) {
 		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
 			t.Errorf("%s: exit %d: %s", name, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+// TestScenarioClientsRecord kills one of eight workers, or their caller, while they create objects.
+// Each object of the server is then removed by its recorded id, or named as one whose id is not
+// known, and no worker goes on.
+func TestScenarioClientsRecord(t *testing.T) {
+	t.Parallel()
+	for name, killsCaller := range map[string]bool{"worker": false, "caller": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			state := filepath.Join(dir, "state")
+			s := newObjectServer(t)
+			file := filepath.Join(dir, "creating.yaml")
+			if err := os.WriteFile(file, fmt.Appendf(nil, creating, s.URL), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{file, "--hosts", "80", "--repeat", "3", "-o", "json"}
+			for i := range 8 {
+				args = append(args, "--client-command", fmt.Sprintf("echo $$ >%s/pid%d; exec %s load worker", dir, i, filepath.Join(binDir(t), "fettle")))
+			}
+			pid := func(i int) (n int) {
+				text, err := os.ReadFile(filepath.Join(dir, fmt.Sprint("pid", i)))
+				if _, scanned := fmt.Sscan(string(text), &n); err != nil || scanned != nil {
+					t.Errorf("worker %d: %v %v", i, err, scanned)
+				}
+				return n
+			}
+			c := scenarioVerb(t, state, args...)
+			started := make(chan struct{})
+			s.at = func(at string, _ int) {
+				<-started
+				passes := 0
+				for _, name := range s.left() {
+					if name == "fettle-000012" { // the second host of the fourth worker
+						passes++
+					}
+				}
+				if at != "created" || passes < 3 {
+					return
+				}
+				if killsCaller {
+					_ = c.Process.Kill()
+				} else {
+					_ = syscall.Kill(pid(3), syscall.SIGKILL)
+				}
+			}
+			var out bytes.Buffer
+			c.Stdout = &out
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			close(started)
+			_ = c.Wait()
+			for i := range 8 {
+				for end := time.Now().Add(time.Minute); syscall.Kill(pid(i), 0) == nil; time.Sleep(20 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("worker %d still runs", i)
+					}
+				}
+			}
+			if !killsCaller {
+				var r struct{ Body *scenario.Result }
+				if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Body.Word != scenario.Partial || r.Body.Generator.Clients[3].Lost == "" || c.ProcessState.ExitCode() != 1 {
+					t.Errorf("exit %d, %v: %s", c.ProcessState.ExitCode(), err, out.String())
+				}
+			}
+			created := len(s.left())
+			u, code := undoScenario(t, state)
+			named := map[string]bool{}
+			for _, o := range u.Objects {
+				named[o.Name] = true
+			}
+			if left := len(s.left()); code != 7 || u.Removed == 0 || !named["fettle-000012"] || u.Removed+left != created || left > len(u.Objects) {
+				t.Errorf("exit %d, %d removed, %d named: the server had %d, and has %d", code, u.Removed, len(u.Objects), created, left)
+			}
+			for _, left := range s.left() {
+				if !named[left] {
+					t.Errorf("%s is left, but not named", left)
+				}
+			}
+		})
 	}
 }
