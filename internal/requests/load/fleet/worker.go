@@ -68,6 +68,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker, within ti
 	for {
 		select {
 		case <-late:
+			stop()
 			return fmt.Errorf("no caller within %v", within)
 		case <-ctx.Done():
 			stop()

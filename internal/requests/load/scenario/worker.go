@@ -115,10 +115,13 @@ func undoTurn(ctx context.Context, p *Plan, objects []object, to fleet.Coordinat
 func reporting(ctx context.Context, to fleet.Coordinator, ended func() int64) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
-	began := time.Now()
+	at := time.Duration(0)
 	go func() {
 		defer close(over)
-		tick(ctx, func() { to.Now(fleet.Now{At: time.Since(began), Ended: ended()}) })
+		tick(ctx, func() {
+			at += time.Second
+			to.Now(fleet.Now{At: at, Ended: ended()})
+		})
 	}()
 	return func() {
 		cancel()
