@@ -81,7 +81,7 @@ func (a *app) climbScenario(ctx context.Context, o loadScenarioOptions, file str
 	if c.job.Load.Rate > 0 {
 		return ui.Exit(ui.Usage, fmt.Errorf("%s has a rate, and --ladder searches a number of hosts at a time; use a scenario without rate in load", file))
 	}
-	_, plan, err := c.plan(ctx, in.Highest)
+	_, plan, err := c.plan(ctx, in.Highest, true)
 	if err == nil {
 		err = o.MayChange(ctx, plan)
 	}
@@ -165,9 +165,9 @@ func ladderGate(x *scenario.Result) error {
 }
 
 // plan returns a run with a number of hosts. Runs that create objects have prefixes of their own.
-func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Job, *scenario.Plan, error) {
+func (c *climb) plan(ctx context.Context, hosts int, stop bool) (*scenario.Job, *scenario.Plan, error) {
 	j := *c.job
-	j.Load.Hosts = hosts
+	j.Load.Hosts, j.StopWhenFailed = hosts, stop
 	run, err := loadcli.NewRun()
 	if err != nil {
 		return nil, nil, err
@@ -180,10 +180,15 @@ func (c *climb) plan(ctx context.Context, hosts int) (*scenario.Job, *scenario.P
 	return &j, p, err
 }
 
-// run runs the scenario with a number of hosts.
+// run runs the scenario with a number of hosts, until it ends or has failed.
 func (c *climb) run(ctx context.Context, hosts int) (*scenario.Result, error) {
+	return c.runTo(ctx, hosts, true)
+}
+
+// runTo runs the scenario with a number of hosts. With stop it ends as soon as it has failed.
+func (c *climb) runTo(ctx context.Context, hosts int, stop bool) (*scenario.Result, error) {
 	c.runs++
-	j, p, err := c.plan(ctx, hosts)
+	j, p, err := c.plan(ctx, hosts, stop)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +336,7 @@ func (c *climb) observed(ctx context.Context, hosts int) (*findings.Audit, *scen
 			found, failed = c.auditOf(ctx, sample)
 		}
 	}()
-	x, err := c.run(ctx, hosts)
+	x, err := c.runTo(ctx, hosts, false)
 	<-done
 	if failed != nil {
 		failed = fmt.Errorf("--observe %s: %w", c.o.observe, failed)

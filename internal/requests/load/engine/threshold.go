@@ -59,6 +59,9 @@ type Gate struct {
 // Asks returns the name of the compared value: p99, errors, rate, cpu.
 func (g *Gate) Asks() string { return g.what }
 
+// Upper reports whether the value must be below the limit.
+func (g *Gate) Upper() bool { return g.below }
+
 // Observed reports whether the value is a figure of the observed servers.
 func (g *Gate) Observed() bool {
 	return g.what == CPU || g.what == RunQueue || g.what == Memory || g.what == Network

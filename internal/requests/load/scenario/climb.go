@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/ladder"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Ladder is the search for the highest number of hosts at a time without a failure.
@@ -62,13 +64,16 @@ func Climb(ctx context.Context, in ladder.Range, run func(ctx context.Context, h
 // outcome judges a run of a ladder.
 func (x *Result) outcome() (o ladder.Outcome, why string) {
 	w := &x.Whole
-	onErrors := slices.ContainsFunc(x.Gates, func(g Judged) bool { return g.Step == "" && strings.HasPrefix(g.Gate, "errors") })
+	onErrors := slices.ContainsFunc(x.Gates, func(g Judged) bool { return g.Step == "" && strings.HasPrefix(g.Gate, engine.Errors) })
 	for _, g := range x.Failed() {
 		why = fmt.Sprintf("threshold %s not met: %s", g.Name(), g.Text)
 		break
 	}
 	if failed := w.Runs - w.Interrupted - w.Good(); why == "" && failed > 0 && !onErrors {
 		why = fmt.Sprintf("%d of %s failed%s", failed, internaltext.Count(w.Runs, "host"), x.why())
+	}
+	if why != "" && x.Stopped {
+		why += "; stopped after " + unit.FormatSeconds(x.Duration)
 	}
 	switch {
 	case why == "":

@@ -51,6 +51,10 @@ func (h *virtual) close() {
 func (h *virtual) pass(due time.Duration) bool {
 	began, total := due, outcome{}
 	for _, s := range h.plan.steps {
+		if h.going.Err() != nil {
+			total.cause = string(engine.Interrupted)
+			break
+		}
 		o := h.one(s, due)
 		if due = max(o.end, o.next); o.cause == "" {
 			continue
@@ -92,7 +96,7 @@ func (t span) draw(from *rand.PCG) time.Duration {
 
 // sleep waits until a time of the run.
 func (h *virtual) sleep(until time.Duration) error {
-	return h.sleeper.Until(h.ctx, h.begin.Add(until))
+	return h.sleeper.Until(h.going, h.begin.Add(until))
 }
 
 // step runs a step and counts it. It returns the last outcome.

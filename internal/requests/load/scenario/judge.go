@@ -50,6 +50,7 @@ func Judge(p *Plan, parts []*Part) (*Result, error) {
 	if s.Cut {
 		x.Cut = &evidence.Interruption{Done: int(s.Ended - x.Whole.Interrupted), Planned: int(s.Passes), Of: "passes"}
 	}
+	x.Stopped = s.Stopped
 	if p.Journal != nil {
 		x.Created = p.Journal.counts()
 	}

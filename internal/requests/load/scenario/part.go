@@ -17,7 +17,8 @@ type Part struct {
 	// Passes are the passes of hosts that were planned, Ended those that ended.
 	Passes  int64       `json:"passes"`
 	Ended   int64       `json:"ended"`
-	Cut     bool        `json:"cut,omitempty"` // interrupted
+	Cut     bool        `json:"cut,omitempty"`     // interrupted
+	Stopped bool        `json:"stopped,omitempty"` // because it had failed
 	Steps   []TallyPart `json:"steps"`
 	Hosts   TallyPart   `json:"hosts"`
 	Delay   string      `json:"delay"`
@@ -107,7 +108,7 @@ func together(p *Plan, parts []*Part) (*sum, error) {
 		if err := x.delay.Merge(one.Delay); err != nil {
 			return nil, err
 		}
-		x.Took, x.Cut = max(x.Took, one.Took), x.Cut || one.Cut
+		x.Took, x.Cut, x.Stopped = max(x.Took, one.Took), x.Cut || one.Cut, x.Stopped || one.Stopped
 		x.Passes += one.Passes
 		x.Ended += one.Ended
 		x.Opened += one.Opened

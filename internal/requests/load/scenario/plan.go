@@ -25,6 +25,8 @@ type Options struct {
 	Organization string            `json:"organization"`
 	Servers      map[string]string `json:"servers"` // by name
 	Timeout      time.Duration     `json:"timeout_ns"`
+	// StopWhenFailed ends a run as soon as the remaining hosts cannot make it pass any more.
+	StopWhenFailed bool `json:"stop_when_failed,omitempty"`
 	// HostNames are the names of the hosts, if not the prefix and a number.
 	HostNames []string `json:"host_names,omitempty"`
 	// HostCerts is the directory of NAME.pem, certificate and key of each host.
@@ -227,6 +229,9 @@ func (p *Plan) Hosts() int {
 	}
 	return max(1, p.Options.Load.Hosts)
 }
+
+// passes returns how many passes the hosts make in all, of all processes.
+func (p *Plan) passes() int64 { return int64(p.Hosts() * max(1, p.Options.Load.Repeat)) }
 
 // own returns the numbers of the hosts of this process, from 1.
 func (p *Plan) own() (out []int) {

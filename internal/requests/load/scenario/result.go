@@ -51,6 +51,9 @@ type Result struct {
 	RunID    string  `json:"run_id"`
 	TimeoutS float64 `json:"timeout_s"`
 	Duration float64 `json:"duration_s"`
+	// Stopped reports whether the run of a ladder ended before its hosts did, because it had
+	// failed already.
+	Stopped bool `json:"stopped,omitempty"`
 
 	Servers []Target `json:"servers"`
 	// Whole counts whole hosts: one pass of a host is one run.

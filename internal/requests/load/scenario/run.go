@@ -27,6 +27,9 @@ type run struct {
 	shared      []value // values that setup has taken
 	meetings    *meetings
 	sleeper     *engine.Sleeper
+	// going ends earlier than ctx if the run has failed already and StopWhenFailed is set. Then
+	// requests in flight are answered, and no further ones are sent.
+	going context.Context
 
 	handshakes chan struct{} // limits the TLS handshakes at a time
 
@@ -54,7 +57,7 @@ type Now struct {
 func (r *run) now() time.Duration { return time.Since(r.begin) }
 
 func newRun(ctx context.Context, p *Plan) *run {
-	r := &run{plan: p, ctx: ctx, begin: time.Now(), handshakes: make(chan struct{}, maxHandshakes), hosts: newTally(), delay: engine.NewDistribution(longestTime), dialers: map[*target]*engine.Dialer{}, open: map[closer]struct{}{}}
+	r := &run{plan: p, ctx: ctx, going: ctx, begin: time.Now(), handshakes: make(chan struct{}, maxHandshakes), hosts: newTally(), delay: engine.NewDistribution(longestTime), dialers: map[*target]*engine.Dialer{}, open: map[closer]struct{}{}}
 	r.targets = targets{allowed: p.Allowed, resolver: p.Resolver}
 	for range len(p.setup) + len(p.steps) {
 		r.tallies = append(r.tallies, newTally())
@@ -91,6 +94,9 @@ func drive(ctx context.Context, p *Plan, setup bool, tell func(Now)) (*Part, err
 	defer end()
 	r := newRun(running, p)
 	defer r.settleLeft(ctx)
+	var halt context.CancelFunc
+	r.going, halt = context.WithCancel(running)
+	defer halt()
 	use, began := engine.Now(), engine.Now()
 	stop := context.AfterFunc(ctx, r.interrupt)
 	defer stop()
@@ -123,6 +129,9 @@ func drive(ctx context.Context, p *Plan, setup bool, tell func(Now)) (*Part, err
 		tick(running, func() {
 			took, wanted := use.Share()
 			busy.add(took, wanted)
+			if p.StopWhenFailed && r.lost(p.passes()) {
+				halt()
+			}
 			if tell != nil {
 				tell(Now{At: r.now(), Ended: r.ended.Load(), Passes: passes, Failed: r.hosts.copied().Failed})
 			}
@@ -130,12 +139,17 @@ func drive(ctx context.Context, p *Plan, setup bool, tell func(Now)) (*Part, err
 	}()
 	err = r.all(own)
 	took := r.now()
+	stopped := r.going.Err() != nil && ctx.Err() == nil
 	end()
 	<-ticking
 	if err != nil {
 		return nil, err
 	}
-	return r.part(took, passes, ctx.Err() != nil, busy, engine.Now().CPU()-began.CPU())
+	part, err := r.part(took, passes, ctx.Err() != nil, busy, engine.Now().CPU()-began.CPU())
+	if err == nil {
+		part.Stopped = stopped
+	}
+	return part, err
 }
 
 // tick calls each once a second.
@@ -182,7 +196,7 @@ func (r *run) all(own []int) error {
 	defer context.AfterFunc(r.ctx, alarm.Close)()
 	for i, n := range own {
 		at := schedule.At(int64(n - 1))
-		if !alarm.Until(r.begin.Add(at)) || r.ctx.Err() != nil {
+		if !alarm.Until(r.begin.Add(at)) || r.going.Err() != nil {
 			r.meetings.leave(len(own) - i)
 			break
 		}
@@ -199,7 +213,7 @@ func (r *run) live(n, passes int, due time.Duration) {
 	defer h.close()
 	failures := 0
 	for pass := range passes {
-		if r.ctx.Err() != nil {
+		if r.going.Err() != nil {
 			return
 		}
 		if pass > 0 {
@@ -211,7 +225,7 @@ func (r *run) live(n, passes int, due time.Duration) {
 		}
 		failures++
 		// Do not flood a server that refuses at once.
-		if pass+1 < passes && engine.Pause(r.ctx, min(time.Second, 5*time.Millisecond<<min(failures, 8))) != nil {
+		if pass+1 < passes && engine.Pause(r.going, min(time.Second, 5*time.Millisecond<<min(failures, 8))) != nil {
 			return
 		}
 	}
