@@ -254,29 +254,13 @@ func (p *place) record(value []byte, number int64, l link) {
 	p.value, p.number, p.then = append(p.value[:0], value...), number, l
 }
 
-// addShortcuts replaces the shortcuts of all places according to the studied lines. A shortcut
-// includes values as long as it is expected to match at least every second time.
+// addShortcuts replaces the shortcuts of all places according to the studied lines.
 func (s *shapes) addShortcuts() {
 	for _, p := range s.all {
 		slices.SortStableFunc(p.links, func(a, b link) int { return b.count - a.count })
 		p.shortcuts = nil
 		for _, l := range p.links {
-			whole := link{text: bytes.Clone(l.text), to: l.to}
-			for share := 1.0; len(whole.text) < 2*maxLinkText; {
-				p := whole.to
-				if share *= float64(p.repeats) / float64(max(p.visits, 1)); share < 0.5 {
-					break
-				}
-				from := len(whole.text)
-				whole.text = append(whole.text, p.value...)
-				if p.field >= 0 {
-					whole.stored = append(whole.stored, stored{p.field, Span{int32(from), int32(len(whole.text)), p.number}})
-				}
-				whole.text, whole.to = append(whole.text, p.then.text...), p.then.to
-			}
-			if len(whole.text) > len(l.text) {
-				p.shortcuts = append(p.shortcuts, whole)
-			}
+			p.shortcuts = append(p.shortcuts, l.extended()...)
 		}
 	}
 	for _, p := range s.all {
@@ -285,6 +269,38 @@ func (s *shapes) addShortcuts() {
 			p.links[i].count = 0
 		}
 	}
+}
+
+// Shares of lines that repeat the values of a shortcut: at least leastShare, and sureShare if
+// the next value is certain.
+const (
+	leastShare = 0.5
+	sureShare  = 0.95
+)
+
+// extended returns the shortcuts that begin with a link, the longest first. One ends before
+// each value that is not certain.
+func (l link) extended() (all []link) {
+	whole := link{text: bytes.Clone(l.text), to: l.to}
+	for share := 1.0; len(whole.text) < 2*maxLinkText; {
+		p := whole.to
+		repeated := float64(p.repeats) / float64(max(p.visits, 1))
+		share *= repeated
+		if (repeated < sureShare || share < leastShare) && len(whole.text) > len(l.text) {
+			all = append(all, link{text: bytes.Clone(whole.text), to: p, stored: slices.Clone(whole.stored)})
+		}
+		if share < leastShare {
+			break
+		}
+		from := len(whole.text)
+		whole.text = append(whole.text, p.value...)
+		if p.field >= 0 {
+			whole.stored = append(whole.stored, stored{p.field, Span{int32(from), int32(len(whole.text)), p.number}})
+		}
+		whole.text, whole.to = append(whole.text, p.then.text...), p.then.to
+	}
+	slices.Reverse(all)
+	return all
 }
 
 // quoteAt returns the position of the quote that ends a string, or -1. from is the position

@@ -57,7 +57,7 @@ var districts = []district{
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
 	{path: "internal/fact", layer: 1, budget: budget{5, 10800, 156}},
 	{path: "internal/evidence", layer: 1, budget: budget{1, 1110, 27}},
-	{path: "internal/logformat", layer: 1, budget: budget{1, 7690, 81}},
+	{path: "internal/logformat", layer: 1, budget: budget{1, 7720, 81}},
 	{path: "internal/engine", layer: 2, budget: budget{15, 35960, 437}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22980, 190}},
 	{path: "internal/requests", layer: 3, budget: budget{11, 24900, 393}},
@@ -73,9 +73,9 @@ var districts = []district{
 	{path: "packaging/man", layer: 6, budget: budget{1, 50, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{12, 7030, 152}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{12, 7100, 153}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 130, 2}},
-	{path: "test", layer: testSupport, budget: budget{4, 300, 0}},
+	{path: "test", layer: testSupport, budget: budget{4, 310, 0}},
 }
 
 // noMachine are packages that must not see a machine, and why.

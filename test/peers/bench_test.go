@@ -92,10 +92,14 @@ func TestBench(t *testing.T) {
 		case promised == "":
 			promised = "-"
 		}
-		if p.limit > 0 && float64(x)/float64(y) < float64(p.limit) || p.under != "" && y >= 10*time.Millisecond {
+		times, why := ratio(float64(x)/float64(y), p.limit), unsteady(theirs)
+		if why != "" {
+			times = why
+		}
+		if why == "" && p.limit > 0 && float64(x)/float64(y) < float64(p.limit) || p.under != "" && y >= 10*time.Millisecond {
 			unmet = append(unmet, fmt.Sprintf("%s: %s ms against %s ms, promised %s", p.name, ms(y), ms(x), promised))
 		}
-		fmt.Fprintf(&b, "| %s | %s (%s-%s) | %s (%s-%s) | %s | %s |\n", p.name, ms(x), ms(slices.Min(theirs)-empty), ms(slices.Max(theirs)-empty), ms(y), ms(slices.Min(ours)-empty), ms(slices.Max(ours)-empty), ratio(float64(x)/float64(y), p.limit), promised)
+		fmt.Fprintf(&b, "| %s | %s (%s-%s) | %s (%s-%s) | %s | %s |\n", p.name, ms(x), ms(slices.Min(theirs)-empty), ms(slices.Max(theirs)-empty), ms(y), ms(slices.Min(ours)-empty), ms(slices.Max(ours)-empty), times, promised)
 	}
 	alone.Run("fettle", "undo")
 	alone.Must("fettle", "tune", "balanced")

@@ -130,7 +130,9 @@ func compareGenerators(t *testing.T, all []loadGenerator) {
 		if l.most > 0 {
 			times := float64(median(costs[i])) / float64(median(costs[l.against]))
 			of, promised = fmt.Sprintf("%.2f of %s", times, all[l.against].name), fmt.Sprintf("at most %v", l.most)
-			if times > l.most {
+			if why := unsteady(costs[l.against]); why != "" {
+				of = why
+			} else if times > l.most {
 				unmet = append(unmet, fmt.Sprintf("CPU of a request of %s: %.2f times that of %s, promised at most %v", l.name, times, all[l.against].name, l.most))
 			}
 		}

@@ -92,16 +92,21 @@ func (f *numaFigures) table() (text string, unmet []string) {
 	} {
 		theirs, ours := f.CPU[j.peer], f.CPU[j.fettle]
 		times, promised := float64(median(ours))/float64(median(theirs)), "-"
+		ratio := fmt.Sprintf("%.2f", times)
+		why := unsteady(theirs)
+		if why != "" {
+			ratio = why
+		}
 		if j.most > 0 {
 			promised = fmt.Sprintf("at most %g", j.most)
-			if times > j.most {
+			if why == "" && times > j.most {
 				unmet = append(unmet, fmt.Sprintf("%s: %.2f of the CPU time of `%s`, promised %s", j.name, times, j.peer, promised))
 			}
 		}
 		spread := func(d []time.Duration) string {
 			return fmt.Sprintf("%s (%s-%s)", ms(median(d)), ms(slices.Min(d)), ms(slices.Max(d)))
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %.2f | %s |\n", j.name, j.peer, spread(theirs), spread(ours), times, promised)
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s | %s |\n", j.name, j.peer, spread(theirs), spread(ours), ratio, promised)
 	}
 	fmt.Fprintf(&b, "\n| daemon | numad | fettle | fettle with `numa_balance=all` | promised |\n|---|---|---|---|---|\n")
 	row := func(name string, of map[string]int, unit int, promised string) {

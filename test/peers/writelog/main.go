@@ -1,8 +1,9 @@
 // Program writelog writes a generated access log to its standard output, as the benchmarks of
-// test/peers read it: writelog FORMAT LINES.
+// test/peers read it: writelog FORMAT LINES, or writelog puppet.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,8 +19,12 @@ func main() {
 }
 
 func run(words []string) error {
+	if len(words) == 1 && words[0] == "puppet" {
+		_, _, err := accesslog.WritePuppet(os.Stdout)
+		return err
+	}
 	if len(words) != 2 {
-		return fmt.Errorf("want FORMAT and the number of lines, such as: caddy 500000")
+		return errors.New("want FORMAT and the number of lines, such as caddy 1000000, or puppet")
 	}
 	format, err := accesslog.Find(words[0])
 	if err != nil {
