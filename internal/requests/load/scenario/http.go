@@ -200,7 +200,7 @@ func (h *virtual) client(origin []byte) (*client, error) {
 	case t.mqtt:
 		return nil, fmt.Errorf("%s: not an HTTP server", t.origin)
 	}
-	c := &engine.HTTP1Client{Dialer: h.dialer(t), Small: true}
+	c := &engine.HTTP1Client{Dialer: h.dialer(t), Small: h.plan.Hosts() >= manyHosts}
 	h.keep(c)
 	h.clients = append(h.clients, client{t, c})
 	return &h.clients[len(h.clients)-1], nil

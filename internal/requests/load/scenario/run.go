@@ -74,8 +74,9 @@ func Run(ctx context.Context, p *Plan, tell func(Now)) (*Result, error) {
 	return Judge(p, []*Part{part})
 }
 
-// With many hosts, garbage is collected earlier: their memory is what limits their number. So do
-// TLS handshakes, each of which needs 20 KiB while it lasts.
+// With many hosts, garbage is collected earlier, and no buffers are held while answers are awaited:
+// their memory is what limits their number. So do TLS handshakes, each of which needs 20 KiB while
+// it lasts.
 const (
 	manyHosts     = 1000
 	gcPercent     = 10
