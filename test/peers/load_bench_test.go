@@ -66,7 +66,7 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -su
 	scenario := func(repeat, url string, more ...string) func() (float64, *exec.Cmd) {
 		return requestsOf(t, root, append([]string{"load", "scenario", "/scenario.yaml", "--hosts", "16", "--repeat", repeat, "--server", "web=" + url}, more...))
 	}
-	compareGenerators(t, []loadGenerator{
+	compareGenerators(t, "load", []loadGenerator{
 		{"wrk, 1 thread", func() (float64, *exec.Cmd) {
 			c := root.Command("wrk", "-t", "1", "-c", "16", "-d", "5s", plain)
 			out, err := c.Output()
@@ -81,6 +81,83 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -su
 		{"fettle load scenario", scenario("20000", plain), 1, 1.5},
 		{"fettle load http, TLS", http(secure, identity...), 3, 0},
 		{"fettle load scenario, TLS", scenario("12000", secure, identity...), 3, 1.5},
+	})
+}
+
+// nginxForScenario answers the steps of threeSteps.
+const nginxForScenario = `worker_processes 1;
+pid /run/nginx.pid;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  keepalive_requests 100000000;
+  default_type application/json;
+  server {
+    listen 127.0.0.1:8080;
+    location = /hosts { return 201 '{"id": 4711, "name": "host", "facts": {"cpu": 2, "memory": 4096}}'; }
+    location /hosts/ { return 200 '{"id": 4711, "name": "host", "status": "ok"}'; }
+    location = /status { return 200 "ok"; }
+  }
+}
+`
+
+// threeSteps and threeStepsInK6 are one scenario: three requests with a check each, of which the
+// second uses a value from the answer to the first.
+const (
+	threeSteps = `scenario: three
+servers: {web: "http://127.0.0.1:8080"}
+steps:
+  - name: create
+    http: {url: "${web}/hosts", header: {Content-Type: application/json}, body: '{"name": "${name}"}'}
+    expect: {status: [201]}
+    take: {id: {jsonpath: $.id}}
+  - name: show
+    http: {url: "${web}/hosts/${id}"}
+    expect: {status: [200], body: {jsonpath: $.status, is: ok}}
+  - name: status
+    http: {url: "${web}/status"}
+    expect: {status: [200]}
+`
+	threeStepsInK6 = `import http from 'k6/http';
+import { check } from 'k6';
+export const options = { scenarios: { all: { executor: 'per-vu-iterations', vus: 16, iterations: %d } } };
+const web = 'http://127.0.0.1:8080';
+export default function () {
+  const made = http.post(web + '/hosts', '{"name": "host-' + __VU + '"}', { headers: { 'Content-Type': 'application/json' } });
+  check(made, { created: (r) => r.status === 201 });
+  const shown = http.get(web + '/hosts/' + made.json('id'));
+  check(shown, { shown: (r) => r.status === 200 && r.json('status') === 'ok' });
+  check(http.get(web + '/status'), { status: (r) => r.status === 200 });
+}
+`
+	passesOfK6, passesOfFettle = 1000, 5000 // of each of 16 hosts: some seconds
+)
+
+// TestBenchScenario measures fettle load scenario next to k6, whose program FETTLE_BENCH_K6 names (go
+// install go.k6.io/k6@v1.8.1): the processor time of a request.
+func TestBenchScenario(t *testing.T) {
+	if testing.Short() || os.Getenv("FETTLE_BENCH") != "1" {
+		t.Skip("measures; make bench runs it")
+	}
+	k6 := os.Getenv("FETTLE_BENCH_K6")
+	if k6 == "" {
+		t.Skip("FETTLE_BENCH_K6 names no k6")
+	}
+	program := asInstalled(t, testkitroot.Program(t, "./cmd/fettle"))
+	root := testkitroot.New(t, testkitroot.Options{Servers: true, Binds: []testkitroot.Bind{{Source: program, Target: "/usr/bin/fettle", ReadOnly: true}, {Source: k6, Target: "/usr/bin/k6", ReadOnly: true}}})
+	root.Must("ip", "link", "set", "lo", "up")
+	root.Must("sh", "-c", "cat >/etc/nginx/nginx.conf <<'END'\n"+nginxForScenario+"END\ncat >/three.yaml <<'END'\n"+threeSteps+"END\ncat >/three.js <<'END'\n"+
+		fmt.Sprintf(threeStepsInK6, passesOfK6)+"END\nnginx >/dev/null 2>&1")
+	compareGenerators(t, "load-scenario", []loadGenerator{
+		{"k6", func() (float64, *exec.Cmd) {
+			c := root.Command("k6", "run", "--quiet", "--no-usage-report", "/three.js")
+			out, err := c.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "100.00%") {
+				t.Fatalf("k6: %v\n%s", err, out)
+			}
+			return 3 * 16 * passesOfK6, c
+		}, 0, 0},
+		{"fettle load scenario", requestsOf(t, root, []string{"load", "scenario", "/three.yaml", "--hosts", "16", "--repeat", fmt.Sprint(passesOfFettle)}), 0, 0.2},
 	})
 }
 
@@ -102,15 +179,15 @@ func requestsOf(t *testing.T, root *testkitroot.Root, args []string) func() (flo
 		if jsonErr := json.Unmarshal(out, &r); err != nil || jsonErr != nil {
 			t.Fatalf("fettle: %v, %v\n%s", err, jsonErr, out)
 		}
-		if len(r.Body.Requests) == 1 {
+		if len(r.Body.Requests) == 1 { // of load http
 			return r.Body.Requests[0].Starts, c
 		}
 		return r.Body.Whole.Requests, c
 	}
 }
 
-// compareGenerators runs generators in alternating rounds and records the table.
-func compareGenerators(t *testing.T, all []loadGenerator) {
+// compareGenerators runs generators in alternating rounds and records the table by a name.
+func compareGenerators(t *testing.T, name string, all []loadGenerator) {
 	costs, rates := make([][]time.Duration, len(all)), make([][]float64, len(all))
 	for range logRounds {
 		for i, l := range all {
@@ -138,7 +215,7 @@ func compareGenerators(t *testing.T, all []loadGenerator) {
 		}
 		fmt.Fprintf(&b, "| %s | %.2f (%.2f-%.2f) | %.0f | %s | %s |\n", l.name, micros(median(costs[i])), micros(slices.Min(costs[i])), micros(slices.Max(costs[i])), rates[i][len(rates[i])/2], of, promised)
 	}
-	record(t, "load", b.String(), unmet)
+	record(t, name, b.String(), unmet)
 }
 
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }
