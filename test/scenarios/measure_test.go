@@ -18,8 +18,8 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// out is the directory of records and pages, as the inside sees it: docs/proofs.
-const out = "/proofs"
+// proofs is the directory of records and pages, as the inside sees it: docs/proofs.
+const proofs = "/proofs"
 
 const (
 	recordFile = "stand-in/stand-in.json"
@@ -35,6 +35,8 @@ type record struct {
 	Cores  int     `json:"cores"`
 	Load   string  `json:"load"` // average of 15 minutes before
 	Tables []table `json:"tables"`
+	// Ladder is the search of TestLadder, if it was made.
+	Ladder *climbed `json:"ladder,omitempty"`
 }
 
 type table struct {
@@ -88,6 +90,9 @@ A cell has the median of %d rounds, and the lowest and the highest in parenthese
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(words, " | "))
 		}
 	}
+	if l := r.Ladder; l != nil {
+		fmt.Fprintf(&b, "\n## Stand-in: the highest number of hosts\n\nPuma with 2 threads, no workers (%s; load average of 15 minutes before: %s). The limit is that of the stand-in on this machine.\n\n```\n$ %s\n%s\n```\n", l.Day, l.Load, l.Command, l.Output)
+	}
 	return b.String()
 }
 
@@ -111,6 +116,21 @@ func TestPage(t *testing.T) {
 // registrations are the figures of a configuration.
 type registrations struct{ rate, p95, memory, failed cell }
 
+// withProofs binds docs/proofs if records are wanted, for a measurement of up to an hour.
+func withProofs(t *testing.T) func(*root.Options) {
+	return func(o *root.Options) {
+		o.Within = time.Hour
+		if os.Getenv("FETTLE_PROOFS") != "1" {
+			return
+		}
+		docs, err := filepath.Abs("../../docs/proofs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Binds = append(o.Binds, root.Bind{Source: docs, Target: proofs})
+	}
+}
+
 // TestMeasure repeats the experiments behind the Satellite 6.12 Tuning Guide, 5.2.1, 5.2.4 to 5.2.6
 // and 5.9.1, and with FETTLE_PROOFS=1 writes the record of docs/proofs (make experiments).
 func TestMeasure(t *testing.T) {
@@ -118,14 +138,7 @@ func TestMeasure(t *testing.T) {
 	root.Undisturbed(t)
 	if !inside(t, func(o *root.Options) {
 		withRepository(t)(o)
-		if os.Getenv("FETTLE_PROOFS") == "1" {
-			docs, err := filepath.Abs("../../docs/proofs")
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.Binds = append(o.Binds, root.Bind{Source: docs, Target: out})
-		}
-		o.Within = time.Hour
+		withProofs(t)(o)
 	}) {
 		return
 	}
@@ -167,14 +180,19 @@ func TestMeasure(t *testing.T) {
 func (r *record) add(t *testing.T, one table) {
 	t.Helper()
 	r.Tables = append(r.Tables, one)
-	if _, err := os.Stat(out); err != nil {
-		return
+	if _, err := os.Stat(proofs); err == nil {
+		r.write(t)
 	}
+}
+
+// write writes the record and its page.
+func (r *record) write(t *testing.T) {
+	t.Helper()
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine.Write(t, "/", map[string]string{filepath.Join(out, recordFile): string(text) + "\n", filepath.Join(out, pageFile): r.page()})
+	machine.Write(t, "/", map[string]string{filepath.Join(proofs, recordFile): string(text) + "\n", filepath.Join(proofs, pageFile): r.page()})
 }
 
 // measureRegistrations measures each configuration in each round.
