@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // TestCockpitPage opens the page cockpit/ in Chromium with Debian's cockpit-ws and cockpit-bridge,
 // without a login: as root, and as a user without rights. The page calls the real fettle on a
-// simulated machine.
+// simulated machine. TestCockpitGuest does it with logins and a real kernel.
 func TestCockpitPage(t *testing.T) {
 	m := root.NewMachine(t)
 	for name, text := range map[string]string{
@@ -68,9 +69,19 @@ func TestCockpitPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = ws.Process.Kill(); _ = ws.Wait() })
+		address := fmt.Sprint("127.0.0.1:", port)
+		if !root.Eventually(20*time.Second, func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		}) {
+			t.Fatal("cockpit-ws does not listen")
+		}
 		return func(t *testing.T) *tab {
 			t.Helper()
-			tab := &tab{browser.New(t), t, fmt.Sprintf("http://127.0.0.1:%d", port) + pagePath, c.patience}
+			tab := &tab{browser.New(t), t, "http://" + address + pagePath, c.patience}
 			tab.Screen(1280, 900, false)
 			tab.load()
 			return tab
@@ -78,6 +89,13 @@ func TestCockpitPage(t *testing.T) {
 	}
 	t.Run("administrator", func(t *testing.T) { c.administrator(t, serve(t, "cockpit-bridge")) })
 	t.Run("limited", func(t *testing.T) { c.limited(t, serve(t, "/usr/local/bin/bridge-of-a-user")) })
+	t.Run("translation", func(t *testing.T) {
+		tab := serve(t, "cockpit-bridge")(t)
+		tab.Eval(`document.cookie = "CockpitLang=de; path=/"`)
+		tab.load()
+		tab.shows("h1", "Abstimmung")
+		tab.shows("#profiles", "Änderungen zeigen")
+	})
 	t.Run("connection lost", func(t *testing.T) {
 		before := c.read(t, swappiness)
 		tab := serve(t, "cockpit-bridge")(t)
@@ -115,10 +133,7 @@ type tab struct {
 // load opens the page and waits until all of it is there.
 func (tab *tab) load() {
 	tab.t.Helper()
-	root.Eventually(tab.patience, func() bool { // the server is starting
-		tab.Open(tab.address)
-		return tab.Eval(`!!document.querySelector("#page")`) == "true"
-	})
+	tab.Open(tab.address)
 	tab.until("all of the page", `document.querySelectorAll("#page .content").length === 5 && !document.querySelector("#page .content[aria-busy]")`)
 }
 
@@ -353,10 +368,4 @@ func (c *cockpit) limited(t *testing.T, open func(*testing.T) *tab) {
 		}
 	}
 	c.run(t, "fettle undo")
-
-	// The texts of a translation.
-	tab.Eval(`document.cookie = "CockpitLang=de; path=/"`)
-	tab.load()
-	tab.shows("h1", "Abstimmung")
-	tab.shows("#profiles", "Änderungen zeigen")
 }

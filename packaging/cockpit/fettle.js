@@ -16,7 +16,7 @@ const app = {
     status: null, // of fettle status, or null if failure is set
     failure: null,
     act,
-    notify,
+    refresh,
 };
 
 // act changes the machine, reports the result and shows what is in force now. It returns fettle's

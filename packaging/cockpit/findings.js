@@ -25,7 +25,7 @@ export async function showFindings(app) {
 function finding(app, f, kind, word) {
     const name = f.id + (f.instance ? " " + f.instance : "");
     const facts = [];
-    if (f.measured !== undefined)
+    if (f.measured !== undefined && f.measured !== "")
         facts.push([_("Measured"), amount(f.measured, f.unit)]);
     if (f.want !== undefined)
         facts.push([_("Wanted"), (f.compare ? f.compare + " " : "") + amount(f.want, f.unit)]);

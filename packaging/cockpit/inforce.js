@@ -38,7 +38,7 @@ export async function showInForce(app) {
     }
     const buttons = [];
     if (status.profiles.length > 0)
-        buttons.push(button("secondary", "verify", _("Verify now"), () => showInForce(app)));
+        buttons.push(button("secondary", "verify", _("Verify now"), () => app.refresh(true)));
     if (status.live.length > 0 && app.admin.allowed)
         buttons.push(button("secondary", "undo-all", _("Undo everything"), () => app.undo([])));
     show(box, ...parts, buttons.length > 0 && h("div", { class: "actions" }, buttons));
