@@ -65,8 +65,10 @@ function showTrial(trial) {
                  button("secondary", "undo-trial", _("Undo now"), () => act(["undo", trial.transaction])));
 }
 
-// showLost says that what is shown may be old. A trial does not need the connection.
+// showLost says that what is shown may be old: it stays. A trial does not need the connection.
+let lost = false;
 function showLost() {
+    lost = true;
     document.getElementById("standing").prepend(alert("fail", _("The connection to the machine is lost"),
         trialEnd > 0 && h("p", null, _("The trial goes on. The machine undoes it by itself, unless you connect again and keep the changes.")),
         button("primary", "connect", _("Connect again"), () => location.reload())));
@@ -89,6 +91,8 @@ async function refresh(always) {
         app.status = await read(["status"]);
         app.failure = null;
     } catch (failure) {
+        if (lost)
+            return; // a call that the connection has taken with it
         app.status = null;
         app.failure = failure;
     }
