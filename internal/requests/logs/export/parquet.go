@@ -29,7 +29,7 @@ const (
 // of the reading. If logs cannot be read to their ends, the file has the requests before, and the
 // error names these logs. Without a result, nothing useful was written.
 func (t *Table) Write(ctx context.Context, w io.Writer, o logs.Options) (*logs.Result, error) {
-	out := parquet.NewWriter(w, t.schema(), parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(groupRows),
+	out := parquet.NewGenericWriter[any](w, t.schema(), parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(groupRows),
 		parquet.DictionaryMaxBytes(dictionarySize), parquet.CreatedBy("fettle", "", ""))
 	b := batch{out: out, rows: make([]parquet.Row, 0, batchRows)}
 	o.Each = func(log, line int, r *logs.Request) error { return b.add(t.of[log], line, r) }
@@ -45,7 +45,7 @@ func (t *Table) Write(ctx context.Context, w io.Writer, o logs.Options) (*logs.R
 
 // batch collects rows for the writer.
 type batch struct {
-	out  *parquet.Writer
+	out  *parquet.GenericWriter[any]
 	rows []parquet.Row
 	err  error  // of the writer
 	text []byte // texts of the rows: those of a request are valid only until the next one

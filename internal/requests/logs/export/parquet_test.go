@@ -83,7 +83,7 @@ func rowsOf(t *testing.T, file []byte) (names []string, rows []string) {
 	for _, column := range f.Schema().Fields() {
 		names = append(names, column.Name())
 	}
-	r := parquet.NewReader(f)
+	r := parquet.NewGenericReader[any](f)
 	defer r.Close()
 	row := make([]parquet.Row, 1)
 	for {
