@@ -174,7 +174,7 @@ func TestBenchNetworkOffloads(t *testing.T) {
 		defer os.Remove("/run/systemd/system")
 		cmd := l.bench()
 		cmd.Env = append(os.Environ(), "SSH_CONNECTION=10.9.4.2 40000 10.9.4.1 22")
-		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "your ssh session comes through v") {
+		if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 4 || !strings.Contains(string(out), "your ssh session uses v") {
 			t.Errorf("exit %d: %s", cmd.ProcessState.ExitCode(), out)
 		}
 		l.restored(0)

@@ -83,6 +83,7 @@ thresholds:
 // TestLadderRemovesObjects searches on a server that has room for twelve objects. Each run must
 // find it empty, and the search must leave it empty.
 func TestLadderRemovesObjects(t *testing.T) {
+	testkitroot.Real(t, "60 runs, each with an undo")
 	t.Parallel()
 	server := newObjectServer(t)
 	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
