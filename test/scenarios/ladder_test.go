@@ -32,9 +32,9 @@ func TestLadder(t *testing.T) {
 	database(t)
 	foreman(t, puma{0, 2, 2})
 	args := []string{"load", "scenario", "registration", "--server", "foreman=" + foremanURL, "--organization", "Default", "--prefix", "t-",
-		"--ladder", "2..200", "--expect", "host max < 3s", "--observe", "local"}
+		"--ladder", "2..1000", "--expect", "host max < 3s", "--observe", "local"}
 	c := climbed{Day: time.Now().UTC().Format(time.DateOnly), Load: strings.Fields(product.Read(t, "/proc/loadavg"))[2],
-		Command: "fettle load scenario registration --ladder 2..200 --expect 'host max < 3s' --observe local"}
+		Command: "fettle load scenario registration --ladder 2..1000 --expect 'host max < 3s' --observe local"}
 	cmd := exec.Command("fettle", args...)
 	cmd.Env = append(os.Environ(), "SATELLITE_CREDENTIALS=YWRtaW46Y2hhbmdlbWU=", "ACTIVATION_KEY=load")
 	out, err := cmd.CombinedOutput()
