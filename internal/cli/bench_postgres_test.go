@@ -133,7 +133,7 @@ func TestBenchPostgres(t *testing.T) {
 	}{
 		{nil, 4, "each switch is a restart of"},
 		{[]string{"--test-system", name + "x"}, 4, "this machine is " + name},
-		{[]string{"--test-system", name}, 0, "at least 16 restarts of each program"},
+		{[]string{"--test-system", name}, 0, "at least 9 restarts of each program"},
 	} {
 		args := append([]string{"--state-dir", state, "prove", "--set", "postgresql:max_worker_processes=9", "--bench", "postgres:clients-2", "--budget", "1s", "--force"}, x.args...)
 		cmd := fettleCommand(t, args...)

@@ -26,7 +26,7 @@ func proveCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --bench NAME | --live)", Short: "Prove by measurement that a change helps (A/B test)",
 		Long: `Measures whether a change helps. It runs the command repeatedly, with and without the
-change, in random order (ABBA or BAAB), so background load cannot favor a side. Each
+change, in random order (AB or BA), so background load cannot favor a side. Each
 switch goes through the journal. The machine is restored when fettle ends, also after
 Ctrl-C or kill -9. The verdict is faster, slower, no effect above the margin, or cannot
 tell yet. The interval in the verdict is valid however often you look.
@@ -74,9 +74,8 @@ information (PSI).`,
 	f.Float64Var(&o.Alpha, "alpha", d.Alpha, "probability of a wrong verdict, 0.001 to 0.2")
 	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "start no further run after this time, such as 30m; with --live: total time of all blocks")
 	f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a run (default the budget, at least a minute), and of --change-cmd and --undo-cmd (default 10m)")
-	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of four runs")
-	f.IntVar(&o.Placebo, "placebo", d.Placebo, "number of placebo blocks; they change nothing and measure the noise")
-	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; the placebo may raise it")
+	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of two runs")
+	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; fettle makes more if the machine settles later")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default a new one, recorded)")
 	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse or no-effect")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")

@@ -105,7 +105,7 @@ func TestProveLive(t *testing.T) {
 	if e.Word == prove.Worse || e.Word == prove.NoEffect || e.Effect == nil || *e.Effect <= 0 {
 		t.Errorf("%+v", e.Verdict)
 	}
-	if e.Design.Live == nil || e.Design.Live.WindowS != 0.04 || len(e.Work) != 0 || e.Covariate == nil || e.Second.Between == nil || len(e.Visits) < 40 {
+	if e.Design.Live == nil || e.Design.Live.WindowS != 0.04 || len(e.Work) != 0 || e.Covariate == nil || e.Second.Between == nil || len(e.Visits) < 14 {
 		t.Errorf("%+v, covariate %v, %d windows", e.Design.Live, e.Covariate, len(e.Visits))
 	}
 	show, err := s.command("runs", "show", r.ID).CombinedOutput()
@@ -179,8 +179,8 @@ func TestProveLiveFaults(t *testing.T) {
 		"a rate of no log":       {[]string{"--metric", "pressure:io", "--covariate", "rate", "--pattern", "x", "--unit", ""}, 2, "--unit is empty"},
 		"no Prometheus there":    {[]string{"--metric", "prometheus:http://127.0.0.1:1:up"}, 2, "connection to 127.0.0.1:1 refused"},
 		"a cap":                  {[]string{"--stop-above", "logs:/var/log/app.log:max:10"}, 3, "exceeds the limit of --stop-above: "},
-		// A verdict needs 44 windows of 40 ms: no machine has one before.
-		"time for little":  {[]string{"--budget", "1s"}, 0, "ended by budget"},
+		// A verdict needs 14 windows: no machine has one before.
+		"time for little":  {[]string{"--window", "200ms", "--budget", "1s"}, 0, "ended by budget"},
 		"time for nothing": {[]string{"--budget", "1ms"}, 2, "want 1s to 168h"},
 	} {
 		t.Run(name, func(t *testing.T) {

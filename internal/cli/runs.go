@@ -40,7 +40,7 @@ type ListedRun struct {
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
 	Verdict   string    `json:"verdict"`
-	// Blocks is the number of complete blocks of an experiment, without placebo blocks.
+	// Blocks is the number of complete blocks of an experiment that count.
 	Blocks int `json:"blocks,omitempty"`
 	// Method is the method of an experiment's verdict. VerdictNow is the verdict of this
 	// version's method on the same samples, if it differs.

@@ -143,7 +143,7 @@ func TestRunsFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(p.work, append(text, "[ $n -lt 45 ] || [ -e "+p.file("mended")+" ] || exit 9\n"...), 0o755); err != nil {
+	if err := os.WriteFile(p.work, append(text, "[ $n -lt 15 ] || [ -e "+p.file("mended")+" ] || exit 9\n"...), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := p.prove("--force").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle prove --resume") {

@@ -11,29 +11,34 @@ type Interval struct{ Low, High float64 }
 // Contains reports whether x lies in the interval, ends included.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Sequence is an anytime-valid confidence sequence for the center of symmetrically distributed
-// values, such as the differences of randomized blocks. Interval may be called after each
-// value, and the experiment may stop for any reason. Each value is winsorized to a band around
-// the effect under test (Huber's psi). The band's width depends only on earlier values. So one
-// spike cannot hide an effect, and no value is discarded.
+// Sequence is an anytime-valid confidence sequence for the center of values that are symmetric
+// about it, such as the differences of randomized blocks. Interval may be called after each value,
+// and the experiment may stop for any reason.
+//
+// It tests each possible center by betting (Waudby-Smith and Ramdas, "Estimating means of bounded
+// random variables by betting", 2024): a gambler starts with 1 and bets a share of the wealth on
+// the side of the center on which the next value will be. If the center is right, no bet has an
+// advantage, so the wealth ever reaches 1/alpha with a probability of at most alpha (Ville's
+// inequality). This holds for every distribution, also if it changes from value to value.
+//
+// The gain is proportional to the distance from the center, up to the width of a band, which
+// depends only on earlier values. So one spike cannot hide an effect, and no value is discarded.
 type Sequence struct {
-	alpha, g float64
-	least    float64   // minimum half-width of a band
-	placebo  []float64 // differences whose center is known to be 0
-	values   []float64
-	limits   []float64 // half-width of the band of each value
+	alpha  float64
+	least  float64 // minimum half-width of a band
+	values []float64
+	limits []float64 // half-width of the band of each value
 }
 
-// band is the half-width of a band in units of the noise. At 1.5 the efficiency
-// under normal noise is 96 % (Huber 1964: 95 % at 1.345).
-const band = 1.5
+// band is the half-width of a band in units of the noise. With it the estimate has 95 % of the mean's
+// efficiency under normal noise (Huber 1964).
+const band = 1.345
 
-// NewSequence starts a sequence with error rate alpha. placebo has at least two values with
-// center 0, which give the scale of the noise. least is an irrelevant difference. It is the
-// minimum half-width of a band: coarsely rounded values are often equal, so the noise would
+// NewSequence starts a sequence with error rate alpha. least is an irrelevant difference. It is
+// the minimum half-width of a band: coarsely rounded values are often equal, so the noise would
 // seem to be 0 and rounding would decide.
-func NewSequence(alpha float64, placebo []float64, least float64) *Sequence {
-	return &Sequence{alpha: alpha, g: 1, placebo: placebo, least: max(least, 1e-12)}
+func NewSequence(alpha, least float64) *Sequence {
+	return &Sequence{alpha: alpha, least: max(least, 1e-12)}
 }
 
 // N returns the number of values.
@@ -43,69 +48,91 @@ func (s *Sequence) N() int { return len(s.values) }
 func (s *Sequence) Values() []float64 { return s.values }
 
 // Noise returns the standard deviation of one value, estimated from all values so far by the
-// median absolute deviation.
+// median absolute deviation. It is NaN with fewer than two values.
 func (s *Sequence) Noise() float64 {
-	dev := make([]float64, 0, len(s.placebo)+len(s.values))
-	for _, v := range s.placebo {
-		dev = append(dev, math.Abs(v))
-	}
-	if len(s.values) > 1 {
-		m := Median(s.values)
-		for _, v := range s.values {
-			dev = append(dev, math.Abs(v-m))
-		}
-	}
-	return 1.4826 * Median(dev)
-}
-
-// Add appends a value and fixes the width of its band.
-func (s *Sequence) Add(v float64) {
-	limit := max(band*s.Noise(), s.least)
-	s.values = append(s.values, v)
-	s.limits = append(s.limits, limit)
-}
-
-// scores returns the mean and standard deviation of the values around effect, each in units of
-// its band and limited to -1 to 1. In these units all values beyond their bands are equal,
-// even if the width of the band has changed.
-//
-// The deviation includes one additional score at each limit. Otherwise values that are all
-// beyond their bands on one side would have a deviation of 0. Five such values occur by chance
-// once in sixteen times; with the additional scores seven are needed.
-func (s *Sequence) scores(effect float64) (mean, sd float64) {
-	sum, squares := 0.0, 2.0
-	for i, v := range s.values {
-		h := max(-1, min(1, (v-effect)/s.limits[i]))
-		sum += h
-		squares += h * h
-	}
 	n := float64(len(s.values))
-	mean = sum / n
-	return mean, math.Sqrt((squares - n*mean*mean) / (n + 1))
+	if n < 2 {
+		return math.NaN()
+	}
+	// The median absolute deviation of few values is too small by about this factor (Croux and
+	// Rousseeuw 1992).
+	return MAD(s.values) * n / (n - 0.8)
 }
 
-// Winsorized returns the number of values outside of their band around the estimate.
+// Add appends a value and fixes the width of its band. Only the sides of the first two values
+// count, because the noise is not known yet.
+func (s *Sequence) Add(v float64) {
+	s.limits = append(s.limits, s.limit())
+	s.values = append(s.values, v)
+}
+
+// score returns the distance of value i from center, in units of its band and limited to -1 to 1.
+func (s *Sequence) score(i int, center float64) float64 {
+	return max(-1, min(1, (s.values[i]-center)/s.limits[i]))
+}
+
+// shares are the shares of the wealth that are bet. Each is bet by one of several gamblers, who
+// begin with the same part of the wealth: small shares win most on small effects, large ones on
+// large effects. They are quantiles of the arcsine distribution, for which the wealth never stays
+// far behind that of the share that turns out to be the best one.
+var shares = func() (out [12]float64) {
+	for i := range out {
+		out[i] = math.Sin((float64(i) + 0.5) / float64(len(out)) * math.Pi / 2)
+	}
+	return out
+}()
+
+// wealth returns what bets on values above center have made of 1, or on values below it if side
+// is -1. It decreases if center moves to that side.
+func (s *Sequence) wealth(center, side float64) (sum float64) {
+	for _, share := range shares {
+		wealth := 1 / float64(len(shares))
+		for i := range s.values {
+			wealth *= 1 + share*side*s.score(i, center)
+		}
+		sum += wealth
+	}
+	return sum
+}
+
+// Winsorized returns the number of values outside of the present band around the estimate.
 func (s *Sequence) Winsorized() (n int) {
-	center := s.Estimate()
-	for i, v := range s.values {
-		if math.Abs(v-center) > s.limits[i] {
+	center, limit := s.Estimate(), s.limit()
+	for _, v := range s.values {
+		if math.Abs(v-center) > limit {
 			n++
 		}
 	}
 	return n
 }
 
-// Estimate returns the effect around which the winsorized values balance (Huber's M-estimate
-// of location). It is NaN before the first value.
+// limit returns the half-width of the present band.
+func (s *Sequence) limit() float64 {
+	if len(s.values) < 2 {
+		return s.least
+	}
+	return max(s.least, band*s.Noise())
+}
+
+// Estimate returns the effect around which the values balance, winsorized to the present band
+// (Huber's M-estimate of location). It is NaN before the first value.
 func (s *Sequence) Estimate() float64 {
+	limit := s.limit()
+	return s.balance(func(i int, x float64) float64 { return max(-limit, min(limit, s.values[i]-x)) })
+}
+
+// balance returns where the sum of the values' scores is 0.
+func (s *Sequence) balance(score func(i int, center float64) float64) float64 {
 	if len(s.values) == 0 {
 		return math.NaN()
 	}
-	low, high := s.values[0], s.values[0]
-	for _, v := range s.values {
-		low, high = min(low, v), max(high, v)
-	}
-	return bisect(low, high, s.tolerance(), func(x float64) bool { m, _ := s.scores(x); return m > 0 })
+	return bisect(slices.Min(s.values), slices.Max(s.values), s.tolerance(), func(x float64) bool {
+		sum := 0.0
+		for i := range s.values {
+			sum += score(i, x)
+		}
+		return sum > 0
+	})
 }
 
 // tolerance returns a distance that is negligible compared with the noise.
@@ -113,40 +140,27 @@ func (s *Sequence) tolerance() float64 { return 1e-5 * slices.Min(s.limits) }
 
 // Interval returns the set of effects that are compatible with the values.
 func (s *Sequence) Interval() Interval {
-	n := len(s.values)
-	width := Radius(n, 1, s.alpha, s.g) // for a standard deviation of 1
-	if math.IsInf(width, 1) {
+	if len(s.values) == 0 {
 		return Interval{math.Inf(-1), math.Inf(1)}
 	}
-	center := s.Estimate()
-	kept := func(effect float64) bool {
-		m, sd := s.scores(effect)
-		return math.Abs(m) <= width*sd
+	// Half of alpha for each side.
+	kept := func(side float64) func(float64) bool {
+		return func(center float64) bool { return s.wealth(center, side) < 2/s.alpha }
 	}
-	// edge returns the furthest compatible effect in a direction. Compatible effects may be
-	// beyond incompatible ones, because the deviation of the winsorized values changes with
-	// the effect. So the search continues until every value is at its limit and nothing
-	// changes any more. Steps start at a tenth of the noise of the mean.
-	edge := func(direction float64) float64 {
-		end := center
+	// edge returns the end below (side 1) or above (side -1) which bets on the other side win.
+	// Where every value is outside of its band nothing changes any more.
+	center := s.balance(s.score) // no bet has won there
+	edge := func(side float64) float64 {
+		end := s.values[0]
 		for i, v := range s.values {
-			end = max(direction*end, direction*v+s.limits[i]) * direction
+			end = side * min(side*end, side*v-s.limits[i])
 		}
-		if kept(end) {
-			return direction * math.Inf(1)
+		if kept(side)(end) {
+			return math.Inf(-int(side))
 		}
-		step := max(0.1*s.limits[n-1]/math.Sqrt(float64(n)), 1e-12)
-		last, beyond := center, end
-		for at := center; direction*at < direction*end; step *= 1.1 {
-			next := direction * min(direction*(at+direction*step), direction*end)
-			if kept(at) {
-				last, beyond = at, next
-			}
-			at = next
-		}
-		return bisect(last, beyond, s.tolerance(), kept)
+		return bisect(center, end, s.tolerance(), kept(side))
 	}
-	return Interval{edge(-1), edge(1)}
+	return Interval{edge(1), edge(-1)}
 }
 
 // bisect returns the point between a and b, within a distance, at which holds changes. holds
@@ -170,20 +184,21 @@ func bisect(a, b, within float64, holds func(float64) bool) float64 {
 // noise. It returns limit if more are needed.
 func (s *Sequence) Needed(half float64, limit int) int {
 	noise := s.Noise()
-	if len(s.values) > 1 {
-		// The standard deviation of a score, divided by the change of the mean score per
-		// effect, is the asymptotic deviation of an M-estimate.
-		center := s.Estimate()
-		_, sd := s.scores(center)
-		slope := 0.0
-		for i, v := range s.values {
-			if math.Abs(v-center) < s.limits[i] {
-				slope += 1 / s.limits[i] / float64(len(s.values))
+	if len(s.values) > 2 {
+		// The standard deviation of a winsorized value, divided by the share of those that are
+		// not, is the asymptotic deviation of an M-estimate.
+		center, limit := s.Estimate(), s.limit()
+		var limited []float64
+		inside := 0.0
+		for _, v := range s.values {
+			limited = append(limited, max(-limit, min(limit, v-center)))
+			if math.Abs(v-center) < limit {
+				inside += 1 / float64(len(s.values))
 			}
 		}
-		if slope > 0 {
-			noise = sd / slope
+		if inside > 0 {
+			noise = SD(limited) / inside
 		}
 	}
-	return max(0, min(limit, Needed(half, noise, s.alpha, s.g, limit+len(s.values))-len(s.values)))
+	return max(0, min(limit, Needed(half, noise, s.alpha, limit+len(s.values))-len(s.values)))
 }

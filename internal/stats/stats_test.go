@@ -26,32 +26,31 @@ func TestDescription(t *testing.T) {
 	near(t, "median of nothing", Median(nil), math.NaN(), 0)
 }
 
-// TestRadius: the interval equals the inversion of the Bayes factor, computed
-// here from its formula, and is wider than a fixed-sample interval.
+// TestRadius: the forecast is near the width that a sequence has with normal values.
 func TestRadius(t *testing.T) {
-	bayes := func(n int, tt, g float64) float64 {
-		nu, r := float64(n-1), 1+float64(n)*g
-		return math.Pow(r, -0.5) * math.Pow((1+tt*tt/nu)/(1+tt*tt/(nu*r)), float64(n)/2)
-	}
-	for _, n := range []int{5, 8, 12, 40, 400} {
-		r := Radius(n, 1, 0.05, 1)
-		if math.IsInf(r, 1) {
-			t.Errorf("n = %d: infinite", n)
-			continue
+	for _, n := range []int{8, 12, 24, 40, 200} {
+		var widths []float64
+		for seed := range uint64(200) {
+			r := rand.New(rand.NewPCG(seed, 5))
+			s := NewSequence(0.05, 0)
+			for range n {
+				s.Add(r.NormFloat64())
+			}
+			i := s.Interval()
+			widths = append(widths, (i.High-i.Low)/2)
 		}
-		near(t, "Bayes factor at the edge", bayes(n, r*math.Sqrt(float64(n)), 1), 20, 1e-6)
-		if once := 1.96 / math.Sqrt(float64(n)); r <= once {
-			t.Errorf("n = %d: %v, one look already has %v", n, r, once)
+		if ratio := Median(widths) / Radius(n, 1, 0.05); ratio < 0.8 || ratio > 1.25 {
+			t.Errorf("n = %d: the median of the half-widths is %.2f times the forecast", n, ratio)
 		}
 	}
-	if !math.IsInf(Radius(3, 1, 0.05, 1), 1) || !math.IsInf(Radius(1, 1, 0.05, 1), 1) {
+	if !math.IsInf(Radius(3, 1, 0.05), 1) || !math.IsInf(Radius(1, 1, 0.05), 1) {
 		t.Error("three values exclude nothing yet")
 	}
-	n := Needed(0.5, 1, 0.05, 1, 1000)
-	if Radius(n, 1, 0.05, 1) > 0.5 || Radius(n-1, 1, 0.05, 1) <= 0.5 {
+	n := Needed(0.5, 1, 0.05, 1000)
+	if Radius(n, 1, 0.05) > 0.5 || Radius(n-1, 1, 0.05) <= 0.5 {
 		t.Errorf("needed: %d", n)
 	}
-	if n := Needed(1e-6, 1, 0.05, 1, 1000); n != 1000 {
+	if n := Needed(1e-6, 1, 0.05, 1000); n != 1000 {
 		t.Errorf("beyond the limit: %d", n)
 	}
 }
@@ -120,19 +119,21 @@ func TestBetweenRuns(t *testing.T) {
 
 // TestSequence: small cases with obvious results.
 func TestSequence(t *testing.T) {
-	placebo := []float64{0.01, -0.01, 0.012, -0.008}
-	s := NewSequence(0.05, placebo, 0)
+	s := NewSequence(0.05, 0.001)
 	if i := s.Interval(); !math.IsInf(i.Low, -1) || !math.IsInf(i.High, 1) {
 		t.Errorf("of nothing: %v", i)
 	}
 	for i := range 12 {
 		s.Add(-0.08 + 0.01*float64(i%3-1))
+		if i := s.Interval(); math.IsInf(i.Low, -1) != (s.N() < 7) || math.IsInf(i.High, 1) != (s.N() < 7) {
+			t.Errorf("of %d values: %v", s.N(), i)
+		}
 	}
 	i := s.Interval()
 	if !i.Contains(-0.08) || i.Contains(0) || i.Low < -0.1 || i.High > -0.06 {
 		t.Errorf("an effect of -0.08: %v", i)
 	}
-	near(t, "estimate", s.Estimate(), -0.08, 0.002)
+	near(t, "estimate", s.Estimate(), -0.08, 0.003)
 	before := i
 	s.Add(3) // a spike
 	if i = s.Interval(); i.Contains(0) || i.High-before.High > 0.02 {
@@ -143,14 +144,14 @@ func TestSequence(t *testing.T) {
 	}
 
 	// A metric without noise is exact.
-	s = NewSequence(0.05, []float64{0, 0, 0, 0}, 0)
+	s = NewSequence(0.05, 0)
 	for range 8 {
 		s.Add(0.05)
 	}
 	if i := s.Interval(); i.Contains(0) || math.Abs(i.Low-0.05) > 1e-6 || math.Abs(i.High-0.05) > 1e-6 {
 		t.Errorf("without noise: %v", i)
 	}
-	s = NewSequence(0.05, []float64{0, 0, 0, 0}, 0)
+	s = NewSequence(0.05, 0)
 	for range 8 {
 		s.Add(0)
 	}
@@ -162,12 +163,38 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestIntervalIsTheInversion: the interval's ends are where the test of an
-// effect changes its result, on a fine grid.
+// TestWealthIsFair: with the true center, the average wealth over all orders of sides is 1 at most
+// (exactly: it is what makes the interval valid), whatever the distances are.
+func TestWealthIsFair(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	for range 20 {
+		distances := make([]float64, 10)
+		for i := range distances {
+			distances[i] = math.Exp(3 * r.NormFloat64())
+		}
+		for _, side := range []float64{1, -1} {
+			mean := 0.0
+			for signs := range 1 << len(distances) {
+				s := NewSequence(0.05, 0.01)
+				for i, d := range distances {
+					if signs>>i&1 == 1 {
+						d = -d
+					}
+					s.Add(5 + d)
+				}
+				mean += s.wealth(5, side) / float64(int(1)<<len(distances))
+			}
+			near(t, "average wealth", mean, 1, 1e-9)
+		}
+	}
+}
+
+// TestIntervalIsTheInversion: the interval's ends are where the test of an effect changes its
+// result, on a fine grid.
 func TestIntervalIsTheInversion(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {
-		s := NewSequence(0.05, []float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64(), r.NormFloat64()}, 0)
+		s := NewSequence(0.05, 0.01)
 		for i := range 30 {
 			v := r.NormFloat64()
 			if i%7 == 0 {
@@ -178,8 +205,7 @@ func TestIntervalIsTheInversion(t *testing.T) {
 		got := s.Interval()
 		low, high := math.Inf(1), math.Inf(-1)
 		for x := -20.0; x <= 20; x += 0.002 {
-			m, sd := s.scores(x)
-			if math.Abs(m) <= Radius(s.N(), sd, 0.05, 1) {
+			if max(s.wealth(x, 1), s.wealth(x, -1)) < 2/0.05 {
 				low, high = math.Min(low, x), math.Max(high, x)
 			}
 		}

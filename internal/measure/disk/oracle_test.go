@@ -59,7 +59,6 @@ type turns struct {
 
 func (w *turns) Apply(context.Context) error            { w.byUs = true; return nil }
 func (w *turns) Undo(context.Context) error             { w.byUs = false; return nil }
-func (w *turns) Placebo(context.Context) error          { return nil }
 func (w *turns) Holds(context.Context, prove.Arm) error { return nil }
 
 func (w *turns) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {

@@ -319,7 +319,7 @@ func (p *Experiment) finish() error {
 // resumable reports whether the experiment can continue from its record: it was interrupted, or
 // failed after its first measurement.
 func (p *Experiment) resumable() bool {
-	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Placebo)+len(p.body.Blocks) > 0
+	return p.body.Ending == prove.EndedInterrupted || p.body.Ending == prove.EndedFailed && len(p.body.Blocks) > 0
 }
 
 // Seconds returns a time in seconds as a duration.

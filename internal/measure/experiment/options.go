@@ -47,7 +47,6 @@ type Options struct {
 	Budget  time.Duration `json:"budget_ns"`
 	Timeout time.Duration `json:"timeout_ns"`
 	Blocks  int           `json:"blocks"`
-	Placebo int           `json:"placebo"`
 	Washout int           `json:"washout"`
 	Seed    uint64        `json:"seed"`
 	Anyway  bool          `json:"anyway,omitempty"`
@@ -68,12 +67,13 @@ var expected = map[string]prove.Word{
 // Expectations returns the words of --expect, sorted.
 func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }
 
-// Block returns the approximate time of a block of windows. Every second begins with a switch.
-func (o *Options) Block() time.Duration { return 4*o.Window + 5*o.Settle/2 }
+// Block returns the approximate time of a block of windows. It has one switch, and every second
+// block begins with another one.
+func (o *Options) Block() time.Duration { return 2*o.Window + 3*o.Settle/2 }
 
 // AllBlocks returns the time of all blocks of windows, plus a tenth.
 func (o *Options) AllBlocks() time.Duration {
-	return time.Duration(o.Placebo+o.Blocks) * o.Block() * 11 / 10
+	return time.Duration(o.Blocks) * o.Block() * 11 / 10
 }
 
 // design creates the design. read parses a metric; its argument decides is true for the metric of
@@ -84,7 +84,7 @@ func (o *Options) design(read func(text string, decides bool) (prove.Metric, err
 		return d, ui.Without(fmt.Errorf("--metric %s: %w", o.Metric, err), "--metric")
 	}
 	d = prove.Defaults(metric)
-	d.Alpha, d.Most, d.Placebo, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Blocks, o.Placebo, o.Washout, o.Seed, o.Budget.Seconds()
+	d.Alpha, d.Most, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Blocks, o.Washout, o.Seed, o.Budget.Seconds()
 	d.Least = min(d.Least, max(d.Most, 2))
 	if d.Margin, err = unit.ParsePercent(o.Margin); err != nil {
 		return d, ui.Instead(ui.Usage, fmt.Errorf("--margin %s: %w", o.Margin, err), "", "--margin=2%")

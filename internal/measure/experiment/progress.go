@@ -28,37 +28,30 @@ func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 func (p *Experiment) announce(busy []string) {
 	if p.o.Live {
 		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
-			ui.Roughly(float64(p.design.Placebo+p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+			ui.Roughly(float64(p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 	}
 	for _, why := range busy {
 		p.Screen.Say("--force: measuring although %s", why)
 	}
 }
 
-// ahead returns the next block's number and the approximate number of visits left. Before the
-// placebo has shown the noise, this is the minimum number.
+// ahead returns the next block's number and the approximate number of visits left. Before the first
+// verdict this is the minimum number.
 func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 	s := c.Next()
 	if s.Phase == prove.Done {
 		return "evaluating", 0
 	}
-	all, of := d.Least, "about"
-	if !math.IsNaN(c.Noise()) {
-		all = c.Planned(d.Most)
-		if c.Planned(unbounded) > d.Most {
-			of = "at most"
-		}
+	all, of := d.Least, "at least"
+	switch {
+	case c.Counted() < d.Least:
+	case c.Planned(unbounded) > d.Most:
+		all, of = d.Most, "at most"
+	default:
+		all, of = c.Planned(d.Most), "about"
 	}
-	var blocks int
-	if s.Phase == prove.Placebo {
-		words = text.Sprintf("placebo, block %d of %d", s.Block+1, d.Placebo)
-		blocks = d.Placebo - s.Block + all
-	} else {
-		all = max(all, s.Block+1)
-		words = text.Sprintf("block %d of %s %d", s.Block+1, of, all)
-		blocks = all - s.Block
-	}
-	return words, max(1, int(float64(blocks)*c.Visits())-s.Place)
+	all = max(all+s.Block-c.Counted(), s.Block+1)
+	return text.Sprintf("block %d of %s %d", s.Block+1, of, all), max(1, int(float64(all-s.Block)*c.Visits())-s.Place)
 }
 
 // unbounded is more blocks than any experiment has.
@@ -81,15 +74,18 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	s := c.Next()
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
-		blocks := float64(d.Placebo + d.Least)
+		blocks := float64(d.Least)
 		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(int(math.Round(blocks*c.Visits())), "run"), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
-		case v.Phase == prove.Placebo && s.Phase == prove.Blocks:
-			p.Screen.Say("placebo: the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design))
-		case v.Phase == prove.Blocks && p.Screen.Width > 0:
+		case c.Counted() == 0:
+			p.Screen.Say("block %d: the runs after a switch still differ, so each switch gets one more warm-up run, and counting begins again", v.Block+1)
+		case p.Screen.Width > 0:
 			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
+		}
+		if c.Counted() == p.design.Least && s.Phase != prove.Done {
+			p.Screen.Say("the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design))
 		}
 	}
 }

@@ -13,7 +13,7 @@ func TestProgressNamesTheLimit(t *testing.T) {
 	for spread, limited := range map[float64]bool{0.0001: false, 0.5: true} {
 		d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})
 		c := prove.Begin(d)
-		for i := 0; c.Next().Phase == prove.Placebo; i++ {
+		for i := 0; c.Counted() < d.Least; i++ {
 			value := 100 * (1 + spread*float64(i*i%7))
 			if err := c.Took(prove.Values{"took": value}); err != nil {
 				t.Fatal(err)
@@ -21,7 +21,7 @@ func TestProgressNamesTheLimit(t *testing.T) {
 		}
 		next, _ := ahead(c, d)
 		words := needed(c, d)
-		if strings.Contains(next, "at most 40") != limited || strings.Contains(words, "may stay undecided") != limited {
+		if strings.Contains(next, "at most 80") != limited || strings.Contains(words, "may stay undecided") != limited {
 			t.Errorf("spread %v: %s; %s", spread, next, words)
 		}
 	}

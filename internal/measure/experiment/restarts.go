@@ -28,8 +28,8 @@ func (p *Experiment) refuseRestarts(tested []tune.Step) error {
 	if len(programs) == 0 {
 		return nil
 	}
-	// A block has two or more switches, and the change is rehearsed once.
-	least := 2*p.design.Least + 2
+	// A block has at least one switch, and the change is rehearsed once.
+	least := p.design.Least + 2
 	outage := text.Sprintf("each switch is a restart of %s, with an outage for its clients: at least %d restarts of each program", strings.Join(programs, " and "), least)
 	if p.o.TestSystem == "" {
 		return ui.Retry(ui.Refused, errors.New(outage), "only if this is a test system", "--test-system="+name)

@@ -13,12 +13,11 @@ import (
 func TestBenchfmt(t *testing.T) {
 	e := Evidence{Work: []string{"sh", "-c", "a/b\nBenchmarkX 1 2 s"}, Design: Design{Metric: Metric{Name: "time", Unit: "s"},
 		Guards: []Guard{{Metric: Metric{Name: "max-memory", Unit: "bytes"}}, {Metric: Metric{Name: "errors"}}}}}
-	for i, arm := range []Arm{Without, With, With, Without} {
+	for i, arm := range []Arm{Without, With, With, Without} { // two blocks
 		for _, dropped := range []bool{true, false} {
-			e.Visits = append(e.Visits, Visit{Step: Step{Phase: Blocks, Place: i, Arm: arm, Dropped: dropped}, Values: Values{"time": 1.25 + float64(i), "max-memory": 1 << 20, "errors": 0}})
+			e.Visits = append(e.Visits, Visit{Step: Step{Phase: Blocks, Block: i / 2, Place: i % 2, Arm: arm, Dropped: dropped}, Values: Values{"time": 1.25 + float64(i), "max-memory": 1 << 20, "errors": 0}})
 		}
 	}
-	e.Visits = append(e.Visits, Visit{Step: Step{Phase: Placebo, Arm: Without}, Values: Values{"time": 99}})
 	body, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)

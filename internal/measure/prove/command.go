@@ -313,9 +313,6 @@ func (c *Commands) Apply(ctx context.Context) error {
 // Undo runs the second command.
 func (c *Commands) Undo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
 
-// Placebo runs the second command while there is nothing to undo.
-func (c *Commands) Placebo(ctx context.Context) error { return c.shell(ctx, c.UndoWith) }
-
 func (c *Commands) shell(ctx context.Context, command string, env ...string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("%s: did not finish within %v", command, c.Timeout))
 	defer cancel()

@@ -3,6 +3,7 @@ package prove
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"fettle.dev/fettle/internal/stats"
 )
@@ -10,19 +11,17 @@ import (
 // Phase is a part of an experiment.
 type Phase string
 
-// Phases. In the placebo both arms are the unchanged machine, reached by the same steps as a
-// change; it measures the noise.
+// Phases.
 const (
-	Placebo Phase = "placebo"
-	Blocks  Phase = "blocks"
-	Done    Phase = "done"
+	Blocks Phase = "blocks"
+	Done   Phase = "done"
 )
 
 // Step is a visit to make: one run or window of the work.
 type Step struct {
 	Phase Phase `json:"phase"`
-	Block int   `json:"block"` // from 0, within the phase
-	Place int   `json:"place"` // position in the block, 0 to 3
+	Block int   `json:"block"` // from 0
+	Place int   `json:"place"` // position in the block, 0 or 1
 	Arm   Arm   `json:"arm"`
 	// Switch reports whether the machine must be switched to the arm first.
 	Switch bool `json:"switch,omitempty"`
@@ -34,27 +33,31 @@ type Step struct {
 // the next visit; Took records its result. An interrupted experiment continues in a new Course
 // that replays the old visits.
 type Course struct {
-	design   Design
-	washout  int // warm-up visits: the design's, or more after the placebo
-	phase    Phase
-	block    int
-	place    int
-	arm      Arm               // of the last visit; "" if the next visit follows a switch in any case
-	settling int               // warm-up visits left
-	last     float64           // logarithm of the last warm-up visit; NaN after its comparison
-	after    map[Arm][]float64 // in this phase: last warm-up visit minus the first counted one
-	tracks   []*track          // of the deciding metric, then of each guard rail
-	beside   *covariate        // nil if none exists
+	design    Design
+	washout   int  // warm-up visits: the design's, or more if the machine needs longer to settle
+	begun     bool // a visit was made
+	done      bool
+	block     int
+	place     int
+	arm       Arm               // of the last visit; "" if the next visit follows a switch in any case
+	settling  int               // warm-up visits left
+	last      float64           // logarithm of the last warm-up visit; NaN after its comparison
+	after     map[Arm][]float64 // last warm-up visit minus the first counted one, with this washout
+	unsettled int               // first blocks that do not count, because the warm-up was too short
+	tracks    []*track          // of the deciding metric, then of each guard rail
+	beside    *covariate        // nil if none exists
 }
 
 // Begin starts an experiment with a checked design.
 func Begin(d Design) *Course {
-	c := &Course{design: d, washout: d.Washout, phase: Placebo, last: math.NaN(), after: map[Arm][]float64{}}
-	c.tracks = append(c.tracks, &track{metric: d.Metric, alpha: d.Alpha, matters: d.Margin})
+	c := &Course{design: d, washout: d.Washout, last: math.NaN(), after: map[Arm][]float64{}}
+	c.tracks = append(c.tracks, newTrack(d.Metric, d.Alpha, d.Margin))
 	for _, g := range d.Guards {
 		// Each guard rail is a separate one-sided test. Together they have the same error
 		// probability as the verdict (Bonferroni).
-		c.tracks = append(c.tracks, &track{metric: g.Metric, alpha: 2 * d.Alpha / float64(len(d.Guards)), guards: true, matters: g.Most})
+		t := newTrack(g.Metric, 2*d.Alpha/float64(len(d.Guards)), g.Most)
+		t.guards = true
+		c.tracks = append(c.tracks, t)
 	}
 	if d.Covariate != nil {
 		c.beside = &covariate{track: track{metric: *d.Covariate}}
@@ -64,10 +67,16 @@ func Begin(d Design) *Course {
 
 // Next returns the next visit, or a step with phase Done.
 func (c *Course) Next() Step {
-	if c.phase == Done {
+	if c.done {
 		return Step{Phase: Done}
 	}
-	s := Step{Phase: c.phase, Block: c.block, Place: c.place, Arm: c.design.Order(c.phase, c.block)[c.place]}
+	s := Step{Phase: Blocks, Block: c.block, Place: c.place, Arm: c.design.Order(c.block)[c.place]}
+	if !c.begun && c.washout > 0 && s.Arm == With {
+		// The first visit is without the change, so that work that always fails does not seem to
+		// fail because of the change.
+		s.Arm, s.Switch, s.Dropped = Without, true, true
+		return s
+	}
 	s.Switch = s.Arm != c.arm
 	s.Dropped = c.settling > 0 || s.Switch && c.washout > 0
 	return s
@@ -97,6 +106,11 @@ func (c *Course) Took(v Values) error {
 	if s.Switch {
 		c.arm, c.settling = s.Arm, c.washout
 	}
+	if !c.begun && s.Arm != c.design.Order(0)[0] {
+		c.begun = true
+		return nil
+	}
+	c.begun = true
 	if s.Dropped {
 		c.settling--
 		c.last = logs[0]
@@ -112,8 +126,8 @@ func (c *Course) Took(v Values) error {
 	if c.beside != nil {
 		c.beside.logs[c.place] = along
 	}
-	if c.place++; c.place == 4 {
-		c.finish(s)
+	if c.place++; c.place == 2 {
+		c.finish()
 	}
 	return nil
 }
@@ -124,88 +138,71 @@ func (c *Course) Abandon() {
 }
 
 // finish computes the differences of a complete block.
-func (c *Course) finish(s Step) {
-	order := c.design.Order(s.Phase, s.Block)
+func (c *Course) finish() {
+	order := c.design.Order(c.block)
 	for i, t := range c.tracks {
 		d := t.difference(order)
 		if i == 0 && c.beside != nil {
-			d = c.beside.less(d, s.Phase, order, t.logs)
-		}
-		if s.Phase == Placebo {
-			t.placebo = append(t.placebo, d)
-			continue
+			d = c.beside.less(d, order)
 		}
 		t.sequence.Add(d)
 		t.interval = t.sequence.Interval()
 	}
 	c.place = 0
 	c.block++
-	switch {
-	case s.Phase == Blocks && (c.block >= c.design.Most || c.block >= c.design.Least && c.Verdict().Word.Decided()):
-		c.phase = Done
-	case s.Phase == Placebo && c.block == c.design.Placebo:
-		c.begin()
+	n := c.Counted()
+	if n == c.design.Least && c.washout < c.design.Washout+maxGrowth && c.carriesOver() {
+		c.again()
+		n = 0
 	}
+	c.done = c.block >= c.design.Most || n >= c.design.Least && c.Verdict().Word.Decided()
 }
 
-// begin ends the placebo. Either the blocks begin, or the placebo is repeated with a longer
-// warm-up, which is fixed before the first block counts.
-func (c *Course) begin() {
-	if c.unsettled() && c.washout < c.design.Washout+maxGrowth {
-		c.washout++
-		for _, t := range c.tracks {
-			t.placebo = nil
-		}
-		if c.beside != nil {
-			c.beside.placebo = nil
-		}
-	} else {
-		c.phase = Blocks
-		if c.beside != nil {
-			// Adjusted with the slope from the whole placebo, including for its first blocks.
-			c.tracks[0].placebo = c.beside.again()
-		}
-		for _, t := range c.tracks {
-			t.sequence = stats.NewSequence(t.alpha, t.placebo, t.least())
-		}
+// Counted returns the number of complete blocks that count.
+func (c *Course) Counted() int { return c.tracks[0].sequence.N() }
+
+// again begins to count again, with a longer warm-up. No verdict existed before.
+func (c *Course) again() {
+	c.washout++
+	c.unsettled = c.block
+	for _, t := range c.tracks {
+		t.begin(laterShare)
 	}
-	c.block, c.after = 0, map[Arm][]float64{}
+	if c.beside != nil {
+		c.beside.differences, c.beside.of = nil, nil
+	}
+	c.after = map[Arm][]float64{}
 	c.Abandon()
 }
 
 // maxGrowth is the maximum growth of the warm-up, in visits.
 const maxGrowth = 4
 
-// unsettled reports whether the visit after a switch differs significantly from the next one,
-// by more than half of the noise.
-func (c *Course) unsettled() bool {
-	after := append(append([]float64(nil), c.after[Without]...), c.after[With]...)
-	return len(after) > 0 && math.Abs(stats.Median(after)) > c.Noise()/2 && stats.SignFlip(after) < 0.02
+// carriesOver reports whether the last warm-up visit differs significantly from the next visit, by
+// more than half of the noise: in the same direction on both sides (the cost of a switch) or in
+// opposite directions (what is left of the other side).
+func (c *Course) carriesOver() bool {
+	cost, left := slices.Clone(c.after[Without]), slices.Clone(c.after[Without])
+	for _, d := range c.after[With] {
+		cost, left = append(cost, d), append(left, -d)
+	}
+	differs := func(d []float64) bool {
+		return len(d) > 0 && math.Abs(stats.Median(d)) > c.Noise()/2 && stats.SignFlip(d) < 0.01
+	}
+	return differs(cost) || differs(left)
 }
 
 // Noise returns the scale of one block's difference, as a ratio: 0.01 is one percent. It is NaN
-// before the first block of the placebo.
-func (c *Course) Noise() float64 {
-	t := c.tracks[0]
-	if t.sequence != nil {
-		return t.sequence.Noise()
-	}
-	return stats.NewSequence(t.alpha, t.placebo, t.least()).Noise()
-}
+// before the second block.
+func (c *Course) Noise() float64 { return c.tracks[0].sequence.Noise() }
 
 // Carried returns the difference of logarithms between the last warm-up visit after a switch to an
 // arm and the next visit: the cost of the switch. It is NaN if there are no warm-up visits.
 func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.after[arm]) }
 
-// Differences returns the differences of the blocks so far and of the placebo: the logarithm of
-// the value with the change minus the logarithm without it.
-func (c *Course) Differences() (blocks, placebo []float64) {
-	t := c.tracks[0]
-	if t.sequence != nil {
-		blocks = t.sequence.Values()
-	}
-	return blocks, t.placebo
-}
+// Differences returns the differences of the blocks that count: the logarithm of the value with the
+// change minus the logarithm without it.
+func (c *Course) Differences() []float64 { return c.tracks[0].sequence.Values() }
 
 // Guarded is the state of a guard rail.
 type Guarded struct {
@@ -236,7 +233,7 @@ func (g *Guarded) Text() string {
 func (c *Course) Guards() (out []Guarded) {
 	for i, g := range c.design.Guards {
 		r := Guarded{Guard: g, State: "undecided"}
-		if t := c.tracks[i+1]; t.sequence != nil && t.sequence.N() > 0 {
+		if t := c.tracks[i+1]; t.sequence.N() > 0 {
 			low, high := math.Expm1(t.interval.Low), math.Expm1(t.interval.High)
 			if !math.IsInf(t.interval.Low, 0) && !math.IsInf(t.interval.High, 0) {
 				r.Worse = &[2]float64{low, high}
@@ -254,10 +251,10 @@ func (c *Course) Guards() (out []Guarded) {
 }
 
 // Visits returns the average number of visits of a block: half of the blocks begin with a switch.
-func (c *Course) Visits() float64 { return 4 + 2.5*float64(c.washout) }
+func (c *Course) Visits() float64 { return 2 + 1.5*float64(c.washout) }
 
 // Planned returns the number of blocks, at most limit, after which the interval should fit
 // between the margins with the noise so far.
 func (c *Course) Planned(limit int) int {
-	return max(c.design.Least, stats.Needed(math.Log1p(c.design.Margin), c.Noise(), c.design.Alpha, 1, limit))
+	return max(c.design.Least, stats.Needed(math.Log1p(c.design.Margin), c.Noise(), c.design.Alpha, limit))
 }

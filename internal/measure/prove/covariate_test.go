@@ -132,7 +132,7 @@ func TestCovariateThatMoves(t *testing.T) {
 	}
 }
 
-// TestCaps tests that a cap ends the experiment at once, also in its placebo, and that the rate of
+// TestCaps tests that a cap ends the experiment at once, also before its first verdict, and that the rate of
 // a guard rail may be 0 at times.
 func TestCaps(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -142,7 +142,7 @@ func TestCaps(t *testing.T) {
 		visits int
 	}{
 		"never above":             {func(int) float64 { return 2 }, EndedVerdict, "", 0},
-		"above in the placebo":    {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s exceeds the limit of --stop-above: 6 > 5", 6},
+		"above early":             {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s exceeds the limit of --stop-above: 6 > 5", 6},
 		"none for most of a time": {func(i int) float64 { return max(0, 0.5-float64(i%3)) }, EndedVerdict, "", 0},
 		"none in the first run":   {func(i int) float64 { return float64(i) }, EndedFailed, "so ratios cannot be calculated", 1},
 	} {
@@ -169,13 +169,13 @@ func TestCaps(t *testing.T) {
 	d := design()
 	d.Caps = []Cap{{Metric{Name: "errors"}, 5}}
 	m.fail = func(visit int) error {
-		if visit == 30 {
+		if visit == 20 {
 			return d.Exceeded(Values{"errors": 9})
 		}
 		return nil
 	}
 	m.also = Values{"errors": 1}
-	if _, ending, err := m.experiment(d, nil).Run(t.Context(), nil); ending != EndedGuard || m.visits != 30 || m.on || err == nil || strings.Contains(err.Error(), "failed") {
+	if _, ending, err := m.experiment(d, nil).Run(t.Context(), nil); ending != EndedGuard || m.visits != 20 || m.on || err == nil || strings.Contains(err.Error(), "failed") {
 		t.Errorf("%s after %d visits: %v", ending, m.visits, err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package prove decides whether a change helped. It measures work with and without the change in a
 // randomized, interleaved order, and gives an interval that is valid at every moment. The unit of
-// evidence is the block: four visits in the order ABBA or BAAB, decided by a coin from the seed.
-// Linear drift cancels within a block, and background load cannot favor a side.
+// evidence is the block: two visits in the order AB or BA, decided by a coin from the seed. So
+// drift and background load cannot favor a side.
 package prove
 
 import (
@@ -80,8 +80,7 @@ type Design struct {
 	Alpha  float64 `json:"alpha"`  // probability of a wrong verdict, 0.001 to 0.2
 	Margin float64 `json:"margin"` // smaller effects are irrelevant; a ratio, 0.001 to 1
 
-	Placebo int `json:"placebo_blocks"` // at least 3
-	Least   int `json:"least_blocks"`   // before the first verdict, at least 2
+	Least   int `json:"least_blocks"` // before the first verdict, at least 2
 	Most    int `json:"most_blocks"`
 	Washout int `json:"washout_visits"` // dropped after each switch, 0 to 20
 
@@ -92,10 +91,10 @@ type Design struct {
 	Seed    uint64  `json:"seed"`
 }
 
-// Defaults returns the design of the method's simulation: 5 % error, a margin of 2 %, four placebo
-// blocks, a verdict from the seventh block on, at most forty.
+// Defaults returns the design of the method's simulation: 5 % error, a margin of 2 %, a verdict from
+// the seventh block on, at most eighty.
 func Defaults(m Metric) Design {
-	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Placebo: 4, Least: FewestBlocks, Most: 40, Washout: 1}
+	return Design{Metric: m, Alpha: 0.05, Margin: 0.02, Least: FewestBlocks, Most: 80, Washout: 1}
 }
 
 // FewestBlocks is the minimum number of blocks for a verdict with an alpha of 5 %; a smaller
@@ -113,7 +112,6 @@ func (d Design) Check() error {
 	within("--metric", d.Metric.Name != "", "a name")
 	within("--alpha", d.Alpha >= 0.001 && d.Alpha <= 0.2, "0.001 to 0.2")
 	within("--margin", d.Margin >= 0.001 && d.Margin <= 1, "0.1 % to 100 %")
-	within("--placebo", d.Placebo >= 3 && d.Placebo <= 1000, "3 to 1000")
 	within("blocks before a verdict", d.Least >= 2, "at least 2")
 	within("--blocks", d.Most >= max(d.Least, FewestBlocks) && d.Most <= 100_000, text.Sprintf("%d to 100,000", max(d.Least, FewestBlocks)))
 	within("--warmup-runs", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
@@ -161,15 +159,10 @@ func (d Design) Unit() string {
 	return "run"
 }
 
-// Order returns the order of a block's visits, decided by the seed. Experiment and placebo number
-// their blocks from 0 and have independent coins.
-func (d Design) Order(p Phase, block int) [4]Arm {
-	stream := uint64(block) << 1
-	if p == Placebo {
-		stream |= 1
+// Order returns the order of a block's visits, decided by the seed. Blocks are numbered from 0.
+func (d Design) Order(block int) [2]Arm {
+	if rand.New(rand.NewPCG(d.Seed, uint64(block))).Uint64()>>63 == 0 {
+		return [2]Arm{Without, With}
 	}
-	if rand.New(rand.NewPCG(d.Seed, stream)).Uint64()>>63 == 0 {
-		return [4]Arm{Without, With, With, Without}
-	}
-	return [4]Arm{With, Without, Without, With}
+	return [2]Arm{With, Without}
 }

@@ -19,7 +19,7 @@ const Schema = "fettle/prove/v1"
 // Method is the version of the method that derives the verdict and its text from samples. Every
 // change that alters the text for the same samples increases it. Records without a version have
 // version 1.
-const Method = 3
+const Method = 4
 
 // Evidence is the body of an experiment's run. All of it can be computed again from the design and
 // the visits.
@@ -40,9 +40,11 @@ type Evidence struct {
 	Washout int `json:"washout_visits"`
 	// Noise is the scale of one block's difference.
 	Noise float64 `json:"noise_ratio"`
-	// Placebo and Blocks are differences of logarithms, with the change minus without.
-	Placebo []float64 `json:"placebo_log_ratio"`
-	Blocks  []float64 `json:"blocks_log_ratio"`
+	// Unsettled is the number of first blocks that do not count, because the machine needed more
+	// warm-up runs than the design has.
+	Unsettled int `json:"unsettled_blocks,omitempty"`
+	// Blocks are differences of logarithms, with the change minus without.
+	Blocks []float64 `json:"blocks_log_ratio"`
 	// Limited is the number of winsorized blocks.
 	Limited int `json:"limited_blocks"`
 
@@ -70,8 +72,8 @@ type Resumption struct {
 	Ending  Ending    `json:"ending"`
 }
 
-// NoiseKnown reports whether Noise is known: from the first block of the placebo on.
-func (e *Evidence) NoiseKnown() bool { return len(e.Placebo)+len(e.Blocks) > 0 }
+// NoiseKnown reports whether Noise is known: from the second block on.
+func (e *Evidence) NoiseKnown() bool { return len(e.Blocks) > 1 }
 
 // Unanswered reports whether the experiment ended without an answer for lack of time or blocks. It
 // can then be resumed.
@@ -139,22 +141,22 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	if err != nil {
 		e.Error = err.Error()
 	}
-	e.Blocks, e.Placebo = c.Differences()
+	e.Blocks, e.Unsettled = c.Differences(), c.unsettled
 	if n := c.Noise(); !math.IsNaN(n) {
 		e.Noise = n
 	}
-	if s := c.tracks[0].sequence; s != nil && s.N() > 0 {
-		e.Limited = s.Winsorized()
+	if len(e.Blocks) > 0 {
+		e.Limited = c.tracks[0].sequence.Winsorized()
 	}
 	e.Guards, e.Covariate = c.Guards(), c.Covariate()
 	e.Second.SignFlip = stats.SignFlip(e.Blocks)
 	var counted []float64
 	var runs []stats.Summary
 	for _, v := range visits {
-		if v.Within != nil && (v.Phase == Placebo || v.Arm == Without) {
+		if v.Within != nil && v.Arm == Without {
 			runs = append(runs, *v.Within)
 		}
-		if !v.Dropped && v.Phase == Blocks {
+		if e.Counts(v) {
 			log := math.Log(v.Values[c.design.Metric.Name])
 			if effect := e.Effect; effect != nil && v.Arm == With {
 				log -= c.tracks[0].sequence.Estimate()
@@ -169,9 +171,15 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	if share := stats.BetweenRuns(runs); !math.IsNaN(share) {
 		e.Second.Between = &share
 	}
-	e.Moved = moved(visits)
+	e.Moved = e.moved()
 	e.Warnings = c.warnings(ending)
 	return e
+}
+
+// Counts reports whether the verdict uses a visit, provided that its block was completed. Up to
+// method 3 an experiment began with another phase, which did not count.
+func (e *Evidence) Counts(v Visit) bool {
+	return v.Phase == Blocks && !v.Dropped && v.Block >= e.Unsettled
 }
 
 // JudgedBy returns the version of the method that judged the evidence.
@@ -225,7 +233,7 @@ func (e *Evidence) Summed(found *Evidence) *Evidence {
 
 // warnings returns remarks on the verdict.
 func (c *Course) warnings(ending Ending) (out []string) {
-	if with := c.Carried(With); c.phase != Placebo && math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
+	if with := c.Carried(With); math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
 		out = append(out, "the first phase after applying the change differs by "+percent(math.Abs(with))+" from the next one; it was dropped as the cost of the switch")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
@@ -234,7 +242,7 @@ func (c *Course) warnings(ending Ending) (out []string) {
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch; more phases were dropped than requested")
 	}
-	if ending == EndedVerdict && len(c.tracks[0].placebo) > 0 && c.block < 2*c.design.Least {
+	if ending == EndedVerdict && c.Counted() < 2*c.design.Least {
 		if w := c.Verdict().Word; w != Better && w != Worse {
 			return out // there is no effect to overestimate
 		}
@@ -247,17 +255,17 @@ func (c *Course) warnings(ending Ending) (out []string) {
 const fewest = 6
 
 // moved compares observations with and without the change, by differences within blocks.
-func moved(visits []Visit) (out []Movement) {
-	blocks := map[int]map[Arm][]Values{}
+func (e *Evidence) moved() (out []Movement) {
+	blocks := map[int]map[Arm]Values{}
 	names := map[string]bool{}
-	for _, v := range visits {
-		if v.Phase != Blocks || v.Dropped || len(v.Moved) == 0 {
+	for _, v := range e.Visits {
+		if !e.Counts(v) || len(v.Moved) == 0 {
 			continue
 		}
 		if blocks[v.Block] == nil || v.Place == 0 {
-			blocks[v.Block] = map[Arm][]Values{}
+			blocks[v.Block] = map[Arm]Values{}
 		}
-		blocks[v.Block][v.Arm] = append(blocks[v.Block][v.Arm], v.Moved)
+		blocks[v.Block][v.Arm] = v.Moved
 		for name := range v.Moved {
 			names[name] = true
 		}
@@ -265,12 +273,12 @@ func moved(visits []Visit) (out []Movement) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var differences, with, without []float64
 		for _, q := range blocks {
-			if len(q[With]) != 2 || len(q[Without]) != 2 {
+			if len(q) != 2 {
 				continue
 			}
-			b, a := q[With][0][name]+q[With][1][name], q[Without][0][name]+q[Without][1][name]
+			b, a := q[With][name], q[Without][name]
 			differences = append(differences, b-a)
-			with, without = append(with, b/2), append(without, a/2)
+			with, without = append(with, b), append(without, a)
 		}
 		if len(differences) < fewest {
 			return nil

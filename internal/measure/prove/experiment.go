@@ -31,9 +31,6 @@ type Change interface {
 	// Apply and Undo switch between the arms.
 	Apply(context.Context) error
 	Undo(context.Context) error
-	// Placebo runs the same steps as Apply and Undo but writes the existing values, so nothing
-	// changes.
-	Placebo(context.Context) error
 	// Holds returns an error if another program has changed a value of the arm.
 	Holds(context.Context, Arm) error
 }
@@ -67,7 +64,7 @@ type Experiment struct {
 	Record func(Visit) error
 	// Progress, if not nil, is called after each visit.
 	Progress func(*Course, Visit)
-	// Anyway continues even if the placebo shows that the margin is out of reach.
+	// Anyway continues even if the margin is out of reach.
 	Anyway bool
 }
 
@@ -85,8 +82,8 @@ const (
 	EndedFailed      Ending = "failed"
 )
 
-// ErrHopeless is returned if the placebo's noise puts the margin out of reach for the design's
-// blocks and time.
+// ErrHopeless is returned if the noise of the first blocks puts the margin out of reach for the
+// design's blocks and time.
 var ErrHopeless = errors.New("the margin is out of reach")
 
 // hopeless is the ratio of needed to allowed blocks from which ErrHopeless is returned. It is
@@ -136,10 +133,13 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 // Replay returns the state of an experiment after past visits.
 func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
 
-// Looks returns the verdict after each block.
+// Looks returns the verdict after each block that counts.
 func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 	_, err = replay(d, past, func(c *Course) {
-		if t := c.tracks[0]; t.sequence != nil && t.sequence.N() > len(looks) {
+		switch n := c.Counted(); {
+		case n == 0:
+			looks = nil // the warm-up was too short
+		case n > len(looks):
 			looks = append(looks, c.Verdict())
 		}
 	})

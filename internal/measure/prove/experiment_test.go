@@ -31,27 +31,27 @@ func TestRun(t *testing.T) {
 		t.Fatal(ending, err)
 	}
 	v := c.Verdict()
-	if v.Word != Better || !strings.HasPrefix(v.Text, "faster by 8") || math.Abs(*v.Effect-0.08) > 0.01 || v.Interval[0] > 0.08 || v.Interval[1] < 0.08 {
+	if v.Word != Better || !strings.HasPrefix(v.Text, "faster by ") || math.Abs(*v.Effect-0.08) > 0.01 || v.Interval[0] > 0.08 || v.Interval[1] < 0.08 {
 		t.Errorf("%+v", v)
 	}
-	if m.on || m.applied == 0 || m.applied != m.undone || m.placebos == 0 {
-		t.Errorf("switch %v, applied %d, undone %d, placebos %d", m.on, m.applied, m.undone, m.placebos)
+	if m.on || m.applied == 0 || m.applied != m.undone {
+		t.Errorf("switch %v, applied %d, undone %d", m.on, m.applied, m.undone)
 	}
 	if len(record) != m.visits {
 		t.Errorf("%d visits recorded of %d", len(record), m.visits)
 	}
-	// Four of a block count, and after each switch one is dropped.
-	counted := map[Phase]int{}
+	// Two of a block count, and after each switch one is dropped.
+	counted := 0
 	for i, r := range record {
 		if r.Dropped != r.Switch {
 			t.Errorf("visit %d: %+v", i, r.Step)
 		}
 		if !r.Dropped {
-			counted[r.Phase]++
+			counted++
 		}
 	}
-	if want := map[Phase]int{Placebo: 16, Blocks: 28}; !cmp.Equal(counted, want) {
-		t.Errorf("counted %v, want %v", counted, want)
+	if counted != 14 {
+		t.Errorf("counted %d", counted)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestEndings(t *testing.T) {
 		"the work fails at once": {machine: func(m *machine, _ *Design) {
 			m.fail = func(int) error { return broken }
 		}, ending: EndedFailed, says: "the measured work failed without the change"},
-		"the budget is over": {machine: func(m *machine, d *Design) { d.BudgetS = 45; m.effect = math.Log(0.99) }, ending: EndedBudget},
+		"the budget is over": {machine: func(m *machine, d *Design) { d.BudgetS = 20 }, ending: EndedBudget},
 		"the change stays":   {machine: func(m *machine, _ *Design) { m.stuck = broken }, ending: EndedFailed, says: "the change is not undone", stuck: true},
 		"noise without end": {machine: func(m *machine, _ *Design) {
 			r := rand.New(rand.NewPCG(3, 3))
@@ -172,7 +172,7 @@ func TestRecordFails(t *testing.T) {
 	e := m.experiment(design(), nil)
 	n := 0
 	e.Record = func(Visit) error {
-		if n++; n == 30 {
+		if n++; n == 20 {
 			return errors.New("no space left on device")
 		}
 		return nil
@@ -196,8 +196,8 @@ func TestForeignRecord(t *testing.T) {
 	}
 }
 
-// TestWashout tests that the warm-up grows in the placebo until the last dropped visit is like
-// those that count.
+// TestWashout tests that the warm-up grows until the last dropped visit is like those that count,
+// if the cost of a switch is the same on both sides or what is left of the other side.
 func TestWashout(t *testing.T) {
 	for _, x := range []struct {
 		after []float64
@@ -220,8 +220,7 @@ func TestWashout(t *testing.T) {
 	}
 }
 
-// TestCostOfTheSwitch tests a slower first run after the change, which a placebo cannot show: it
-// does not count as an effect if it is dropped, but does if nothing is dropped.
+// TestCostOfTheSwitch tests a slower first run after the change only: it does not count as an effect if it is dropped, but does if nothing is dropped.
 func TestCostOfTheSwitch(t *testing.T) {
 	for washout, want := range map[int]Word{0: Worse, 1: NoEffect} {
 		m, d := quiet(), design()
@@ -240,7 +239,7 @@ func TestOrderIsACoin(t *testing.T) {
 	d := design()
 	n := 0
 	for q := range 1000 {
-		if d.Order(Blocks, q)[0] == With {
+		if d.Order(q)[0] == With {
 			n++
 		}
 	}
@@ -251,7 +250,7 @@ func TestOrderIsACoin(t *testing.T) {
 	other.Seed++
 	same := 0
 	for q := range 1000 {
-		if d.Order(Blocks, q) == other.Order(Blocks, q) {
+		if d.Order(q) == other.Order(q) {
 			same++
 		}
 	}
@@ -277,7 +276,7 @@ func TestLooks(t *testing.T) {
 		}
 	}
 	record[3].Arm = With
-	record[3].Place = 3
+	record[3].Place = 1 - record[3].Place
 	if _, err := Looks(design(), record); err == nil {
 		t.Error("visits in another order than the design's are no such experiment")
 	}
@@ -344,8 +343,8 @@ func TestTailIsNotNothing(t *testing.T) {
 			}
 		}
 	}
-	// In fourteen runs none is slow in 42 of a hundred experiments: that cannot be seen.
-	if none > 40 {
+	// In seven runs none is slow in 65 of a hundred experiments: that cannot be seen.
+	if none > 48 {
 		t.Errorf("%d of 60 see nothing", none)
 	}
 }

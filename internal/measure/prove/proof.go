@@ -70,8 +70,10 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	if c := e.Covariate; c != nil {
 		row("covariate", "%s: the metric is proportional to its power %s; the covariate itself differs by %s %%, p %s", c.Name, unit.Digits(c.Slope), unit.SignedPercent(math.Expm1(c.Difference)), unit.Digits(c.P))
 	}
-	row("placebo", "%d of %s", len(e.Placebo), text.Count(e.Design.Placebo, "block"))
 	row("blocks", "%d of at most %d, %d winsorized", len(e.Blocks), e.Design.Most, e.Limited)
+	if e.Unsettled > 0 {
+		row("not counted", "the first %s, because the machine needed more warm-up runs", text.Count(e.Unsettled, "block"))
+	}
 	if e.NoiseKnown() {
 		row("noise of a block", "%s %%", unit.Digits(100*e.Noise))
 	} else {

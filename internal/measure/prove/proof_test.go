@@ -18,19 +18,19 @@ func onTerminal(print func(*ui.Screen)) string {
 }
 
 // TestProofUnfinished tests an experiment without a complete block: unknown numbers are not
-// printed, and the placebo is shown as far as it is complete.
+// printed.
 func TestProofUnfinished(t *testing.T) {
 	e := &Evidence{Design: Defaults(Metric{Name: "time", Unit: "s"}), Ending: EndedFailed, Error: "the work failed: exit status 3\nno such table", Work: []string{"make"}}
 	e.Text = "cannot tell yet: no block is complete"
 	show := func() string { return onTerminal(func(s *ui.Screen) { e.Print(s, &evidence.Run{}) }) }
-	for _, want := range []string{"placebo 0 of 4 blocks", "blocks 0 of at most 40", "noise of a block not known yet", "second opinion not available: no block is complete", "ended by failed: the work failed: exit status 3; no such table"} {
+	for _, want := range []string{"blocks 0 of at most 80", "noise of a block not known yet", "second opinion not available: no block is complete", "ended by failed: the work failed: exit status 3; no such table"} {
 		if got := show(); !strings.Contains(got, want) {
 			t.Errorf("no %q in: %s", want, got)
 		}
 	}
-	e.Placebo, e.Noise = []float64{0.001, -0.001}, 0.002
+	e.Blocks, e.Noise, e.Unsettled = []float64{0.001, -0.001}, 0.002, 7
 	e.Guards = []Guarded{{Guard: Guard{Metric: Metric{Name: "cpu-time"}, Most: 0.1}, State: "within", Worse: &[2]float64{-0.099, -0.06}}}
-	for _, want := range []string{"placebo 2 of 4 blocks", "noise of a block 0.2 %", "cpu-time: within; better by 6 to 9.9 %, and at most 10 % worse is allowed"} {
+	for _, want := range []string{"blocks 2 of at most 80", "not counted the first 7 blocks, because", "noise of a block 0.2 %", "cpu-time: within; better by 6 to 9.9 %, and at most 10 % worse is allowed"} {
 		if got := show(); !strings.Contains(got, want) {
 			t.Errorf("no %q in: %s", want, got)
 		}

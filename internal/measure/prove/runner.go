@@ -18,7 +18,6 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) (Ending, error) {
-	phase := r.course.Next().Phase
 	for {
 		s := r.course.Next()
 		switch {
@@ -31,11 +30,9 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 			return EndedInterrupted, nil
 		case r.Design.BudgetS > 0 && r.Clock.Now().Sub(r.began).Seconds() > r.Design.BudgetS:
 			return EndedBudget, nil
-		case phase == Placebo && s.Phase == Blocks:
-			phase = Blocks
-			if err := r.reach(); err != nil && !r.Anyway {
-				return EndedHopeless, err
-			}
+		}
+		if err := r.reach(); err != nil && !r.Anyway {
+			return EndedHopeless, err
 		}
 		if err := r.step(ctx, s); err != nil {
 			if ctx.Err() != nil {
@@ -127,15 +124,6 @@ func side(a Arm) string {
 
 // arm switches the machine to the arm of the visit.
 func (r *runner) arm(ctx context.Context, s Step) error {
-	if s.Phase == Placebo {
-		if !s.Switch {
-			return nil
-		}
-		if err := r.Change.Placebo(ctx); err != nil {
-			return fmt.Errorf("cannot write the existing values again for the placebo: %w", err)
-		}
-		return nil
-	}
 	if s.Arm == r.at {
 		return nil
 	}
@@ -166,15 +154,20 @@ func (u *Unswitched) Error() string {
 }
 func (u *Unswitched) Unwrap() error { return u.Err }
 
-// reach returns an error if the placebo's noise puts the margin out of reach.
+// reach returns an error if the noise puts the margin out of reach. Only the first looks ask: later
+// the experiment has paid most of its cost.
 func (r *runner) reach() error {
+	if n := r.course.Counted(); r.course.place > 0 || n < r.Design.Least || n > 2*r.Design.Least {
+		return nil
+	}
 	allowed := float64(r.Design.Most)
 	if spent := r.Clock.Now().Sub(r.began).Seconds(); r.Design.BudgetS > 0 && spent > 0 {
-		allowed = min(allowed, (r.Design.BudgetS-spent)/spent*float64(r.Design.Placebo))
+		allowed = min(allowed, r.Design.BudgetS/spent*float64(r.course.block))
 	}
 	const limit = 1_000_000
 	n := r.course.Planned(limit)
-	if float64(n) <= hopeless*allowed {
+	more := float64(r.course.Verdict().More) / r.course.Visits() // fewer if an effect shows already
+	if min(float64(n), more) <= hopeless*allowed {
 		return nil
 	}
 	runs := text.Sprintf("about %.0f", float64(n)*r.course.Visits())

@@ -15,10 +15,28 @@ type track struct {
 	scale    scale
 	matters  float64 // smallest relevant difference, as a ratio
 	smallest float64 // smallest positive value so far
-	logs     [4]float64
-	placebo  []float64
+	logs     [2]float64
 	sequence *stats.Sequence
 	interval stats.Interval // of the sequence, after its last block
+}
+
+func newTrack(m Metric, alpha, matters float64) *track {
+	t := &track{metric: m, alpha: alpha, matters: matters}
+	t.begin(firstShare)
+	return t
+}
+
+// Shares of the error probability: of the blocks with the design's warm-up, and of the blocks after
+// each growth of the warm-up. Each has a separate chance of an error.
+const (
+	firstShare = 0.9
+	laterShare = (1 - firstShare) / maxGrowth
+)
+
+// begin begins to count blocks, with a share of the error probability.
+func (t *track) begin(share float64) {
+	t.sequence = stats.NewSequence(share*t.alpha, t.least())
+	t.interval = t.sequence.Interval()
 }
 
 // scale is the scale for comparing values of a guard rail. The first value selects it.
@@ -64,13 +82,9 @@ func (t *track) log(v Values) (float64, error) {
 func (t *track) least() float64 { return math.Log1p(t.matters) / 10 }
 
 // difference returns a block's difference of logarithms, with the change minus without it.
-func (t *track) difference(order [4]Arm) (d float64) {
-	for i, arm := range order {
-		if arm == With {
-			d += t.logs[i] / 2
-		} else {
-			d -= t.logs[i] / 2
-		}
+func (t *track) difference(order [2]Arm) float64 {
+	if order[0] == With {
+		return t.logs[0] - t.logs[1]
 	}
-	return d
+	return t.logs[1] - t.logs[0]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/engine/journal"
@@ -104,35 +103,6 @@ func (t *Tuning) Undo(ctx context.Context) error {
 		return err
 	}
 	t.tx = 0
-	return nil
-}
-
-// Placebo writes the existing values in such a transaction and reverts it.
-func (t *Tuning) Placebo(ctx context.Context) error {
-	err := t.apply(ctx, func(ctx context.Context, s *journal.State) (*tune.Plan, error) {
-		p, err := t.Planner(ctx, s)
-		if err != nil {
-			return nil, err
-		}
-		p.Steps = slices.Clone(p.Steps)
-		for i, st := range p.Steps {
-			switch {
-			case st.Action != tune.Write:
-			case st.Before.Absent || st.Before.Unknown:
-				// A missing file or a script: nothing to write.
-				p.Steps[i].Action = tune.None
-			default:
-				p.Steps[i].Want = st.Before
-			}
-		}
-		return p, nil
-	})
-	if err != nil && !errors.Is(err, ErrNoChange) {
-		return err
-	}
-	if err := t.Undo(ctx); !errors.Is(err, ErrTakenBack) { // otherwise nothing was changed
-		return err
-	}
 	return nil
 }
 

@@ -41,7 +41,7 @@ type Verdict struct {
 // is ever wrong stays alpha.
 func (c *Course) Verdict() Verdict {
 	t := c.tracks[0]
-	if t.sequence == nil || t.sequence.N() == 0 {
+	if t.sequence.N() == 0 {
 		return Verdict{Word: CannotTell, Text: "cannot tell yet: no block is complete"}
 	}
 	estimate := t.sequence.Estimate()

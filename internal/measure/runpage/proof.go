@@ -138,7 +138,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 	if len(all) == 0 {
 		return
 	}
-	g := ui.Grid{Columns: []ui.Column{{Head: "run", Right: true}, {Head: "part"}, {Head: "block", Right: true}, {Head: "order"}, {Head: "side"}, {Head: m.Name, Right: true}, {Head: "took", Right: true}, {Head: "counts"}}}
+	g := ui.Grid{Columns: []ui.Column{{Head: "run", Right: true}, {Head: "block", Right: true}, {Head: "order"}, {Head: "side"}, {Head: m.Name, Right: true}, {Head: "took", Right: true}, {Head: "counts"}}}
 	sides := map[prove.Arm]*page.Series{
 		prove.Without: {Name: "A, without the change", Dots: true, Class: "s0"},
 		prove.With:    {Name: "B, with the change", Dots: true, Diamond: true, Class: "s1"},
@@ -150,29 +150,28 @@ func visits(p *page.Page, e *prove.Evidence) {
 		value := v.Values[m.Name]
 		low, high = min(low, value), max(high, value)
 		var order strings.Builder
-		for _, arm := range e.Design.Order(v.Phase, v.Block) {
-			order.WriteString(string(arm))
+		if e.JudgedBy() == prove.Method { // other methods have other blocks
+			for _, arm := range e.Design.Order(v.Block) {
+				order.WriteString(string(arm))
+			}
 		}
 		side, counts := "A, without", "yes"
-		switch {
-		case v.Phase == prove.Placebo:
-			side = string(v.Arm) + ", both without"
-		case v.Arm == prove.With:
+		if v.Arm == prove.With && v.Phase == prove.Blocks {
 			side = "B, with"
 		}
-		if v.Dropped {
-			counts = "no"
-		} else if v.Phase == prove.Blocks {
+		if e.Counts(v) {
 			counted[v.Arm] = append(counted[v.Arm], value)
+		} else {
+			counts = "no"
 		}
-		g.Rows = append(g.Rows, []string{strconv.Itoa(i + 1), string(v.Phase), strconv.Itoa(v.Block + 1), order.String(), side, amount(value, m.Unit), unit.FormatSeconds(v.TookS), counts})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(i + 1), strconv.Itoa(v.Block + 1), order.String(), side, amount(value, m.Unit), unit.FormatSeconds(v.TookS), counts})
 		if s := sides[v.Arm]; s != nil {
 			s.X, s.Y = append(s.X, float64(i+1)), append(s.Y, value)
 			s.Titles = append(s.Titles, fmt.Sprintf("run %d, %s: %s", i+1, side, amount(value, m.Unit)))
-			dropped[v.Arm] = append(dropped[v.Arm], v.Dropped)
+			dropped[v.Arm] = append(dropped[v.Arm], !e.Counts(v))
 		}
 	}
-	c := page.XY{YName: label(m.Name, m.Unit), X: page.Linear(1, float64(len(all)), tick), Y: page.Linear(low, high, tick), HollowIs: "after a switch: does not count"}
+	c := page.XY{YName: label(m.Name, m.Unit), X: page.Linear(1, float64(len(all)), tick), Y: page.Linear(low, high, tick), HollowIs: "warm-up: does not count"}
 	if low > 0 && high > 5*low {
 		c.Y = page.Logarithmic(low, high, tick)
 	}
@@ -185,7 +184,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 			c.Series = append(c.Series, page.Series{Name: "median of " + string(arm) + ": " + amount(median, m.Unit), Line: true, Class: s.Class, X: []float64{c.X.Min, c.X.Max}, Y: []float64{median, median}})
 		}
 	}
-	c.Text = page.Text{Title: "Every run, in its order", About: "The order within each block of four, ABBA or BAAB, was random, so background load cannot favor a side. The placebo blocks run the same way without the change and measure the noise.", Values: g.Table("")}
+	c.Text = page.Text{Title: "Every run, in its order", About: "The order within each block was random, so background load cannot favor a side.", Values: g.Table("")}
 	p.Heading("the runs")
 	p.XY(c)
 	if left := len(e.Visits) - len(all); left > 0 {

@@ -148,7 +148,7 @@ func TestPage(t *testing.T) {
 	read := words(t, text)
 	for _, want := range []string{
 		"✓ faster by 8", "With the change, time was 8", "% less than without it.", "With 95 % confidence the true effect is between +",
-		"sysctl:vm.swappiness 60 10 asked for", "fettle prove --seed 42 --set vm.swappiness=10 -- make -j2", "max-memory", "context_switches", "ABBA", "BAAB",
+		"sysctl:vm.swappiness 60 10 asked for", "fettle prove --seed 42 --set vm.swappiness=10 -- make -j2", "max-memory", "context_switches", "AB", "BA",
 		"2 × Intel Xeon", "sysctl:vm.dirty_ratio 20", r.ID, "median of A: 10",
 	} {
 		if !strings.Contains(read, want) {

@@ -103,11 +103,7 @@ func (w *Window) wait(ctx context.Context, d time.Duration) error {
 
 // length returns the length of a window.
 func (w *Window) length(s prove.Step) time.Duration {
-	stream := uint64(s.Block)<<3 | uint64(s.Place)<<1
-	if s.Phase == prove.Placebo {
-		stream |= 1
-	}
-	share := rand.New(rand.NewPCG(w.Seed, ^stream)).Float64()
+	share := rand.New(rand.NewPCG(w.Seed, ^(uint64(s.Block)<<1 | uint64(s.Place)))).Float64()
 	return time.Duration(float64(w.Length) * (1 + jitter*(2*share-1)))
 }
 
