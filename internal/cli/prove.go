@@ -24,7 +24,7 @@ func proveCommand(a *app) *cobra.Command {
 	o := &proveOptions{shortest: a.shortest}
 	d := prove.Defaults(prove.Metric{Name: "time"})
 	c := &cobra.Command{
-		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --bench NAME | --live)", Short: "Prove by measurement that a change helps (A/B test)",
+		Use: "prove (--profile X | --set S=V | --plan FILE | --change-cmd APPLY --undo-cmd UNDO) (-- COMMAND... | --bench NAME | --live) | --a CMD --b CMD | --a-ref REF --b-ref REF -- COMMAND...", Short: "Prove by measurement that a change helps (A/B test)",
 		Long: `Measures whether a change helps. It runs the command repeatedly, with and without the
 change, in random order (AB or BA), so background load cannot favor a side. Each
 switch goes through the journal. The machine is restored when fettle ends, also after
@@ -53,6 +53,11 @@ information (PSI).`,
 	f.StringVar(&o.Plan, "plan", "", "change to test: file with a plan from fettle diff --output json")
 	f.StringVar(&o.ChangeCmd, "change-cmd", "", "change to test: a shell command that makes the change; needs --undo-cmd")
 	f.StringVar(&o.UndoCmd, "undo-cmd", "", "shell command that undoes --change-cmd; must also succeed if there is nothing to undo")
+	f.StringVar(&o.A, "a", "", "compare two shell commands instead of testing a change: command A; needs --b")
+	f.StringVar(&o.B, "b", "", "command B; the verdict is about B, compared with A")
+	f.StringVar(&o.ARef, "a-ref", "", "compare two commits of the git repository here by COMMAND instead of testing a change: commit A; needs --b-ref")
+	f.StringVar(&o.BRef, "b-ref", "", "commit B; the verdict is about B, compared with A")
+	f.StringVar(&o.Build, "build", "", "with --a-ref: shell command that builds each commit once, before the measurement")
 	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, energy (RAPL), or NAME=REGEXP for a number that the command prints; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR")
 	f.StringVar(&o.Unit, "unit", "", "unit of --metric; with s and 1/s the verdicts are faster and slower, otherwise better and worse")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of --metric are better")
@@ -77,7 +82,7 @@ information (PSI).`,
 	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of two runs")
 	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; fettle makes more if the machine settles later")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default a new one, recorded)")
-	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse or no-effect")
+	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse, no-effect, or no-slower or no-worse (met unless it is surely slower or worse, by more than the margin)")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")
 	f.StringVar(&o.Resume, "resume", "", "resume an interrupted experiment, by its name (fettle runs list) or last; or continue an undecided experiment, by its ID, for the time in --budget")
 	f.StringVar(&o.TestSystem, "test-system", "", "allow a change that restarts programs at each switch, if `NAME` is this machine's name")

@@ -51,6 +51,9 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
+	case o.A != "" && len(args) > 0:
+		return ui.Without(errors.New("--a and --b are the commands to measure; leave out the command"), "--a", "--b")
+	case o.A != "":
 	case o.Live && len(args) > 0:
 		return ui.Without(errors.New("--live measures work that already runs; leave out --live or the command"), "--live")
 	case o.Bench != "" && len(args) > 0:
@@ -76,10 +79,20 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	}
 	ways := o.ways()
 	switch {
-	case len(ways) == 0 && o.UndoCmd == "":
+	case len(ways) == 0 && o.UndoCmd == "" && o.B == "" && o.BRef == "":
 		return ui.Retry(ui.Usage, errNoChange, "", "--set=vm.swappiness=10")
 	case len(ways) > 1:
 		return ui.Without(errNoChange, append(ways[1:], "--undo-cmd")...)
+	case (o.A == "") != (o.B == ""):
+		return ui.Hinted(ui.Usage, errors.New("want both --a and --b"), "for example: fettle prove --a 'gzip -k -f data' --b 'zstd -k -f data'")
+	case (o.ARef == "") != (o.BRef == ""):
+		return ui.Hinted(ui.Usage, errors.New("want both --a-ref and --b-ref"), "for example: fettle prove --a-ref HEAD~1 --b-ref HEAD --build make -- ./program")
+	case o.Build != "" && o.ARef == "":
+		return ui.Without(errors.New("--build needs --a-ref and --b-ref"), "--build")
+	case (o.A != "" || o.ARef != "") && o.Keep:
+		return ui.Without(errors.New("--keep needs a change, and a comparison of two commands or commits changes nothing"), "--keep")
+	case (o.A != "" || o.ARef != "") && (o.Live || o.Bench != ""):
+		return ui.Without(errors.New("a comparison of two commands or commits measures commands; leave out --live and --bench"), "--live", "--bench")
 	case (o.ChangeCmd == "") != (o.UndoCmd == ""):
 		return ui.Hinted(ui.Usage, errors.New("want both --change-cmd and --undo-cmd"), "for example: fettle prove --change-cmd 'sysctl -w vm.swappiness=10' --undo-cmd 'sysctl -w vm.swappiness=60' -- make test")
 	case o.ChangeCmd != "" && o.Keep:
@@ -88,14 +101,14 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-var errNoChange = errors.New("want exactly one of --profile, --set, --plan, --change-cmd")
+var errNoChange = errors.New("want exactly one of --profile, --set, --plan, --change-cmd, --a, --a-ref")
 
 // ways returns the given flags that specify a change.
 func (o *proveOptions) ways() (out []string) {
 	for _, way := range []struct {
 		name  string
 		given bool
-	}{{"--profile", len(o.Profiles) > 0}, {"--set", len(o.Set) > 0}, {"--plan", o.Plan != ""}, {"--change-cmd", o.ChangeCmd != ""}} {
+	}{{"--profile", len(o.Profiles) > 0}, {"--set", len(o.Set) > 0}, {"--plan", o.Plan != ""}, {"--change-cmd", o.ChangeCmd != ""}, {"--a", o.A != ""}, {"--a-ref", o.ARef != ""}} {
 		if way.given {
 			out = append(out, way.name)
 		}

@@ -138,6 +138,12 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"), Timeout: limit,
 			Applying: p.applying, End: host.KillTagged}
 		p.body.Change = prove.Tested{Apply: evidence.EscapeInvalidUTF8(p.o.ChangeCmd), Undo: evidence.EscapeInvalidUTF8(p.o.UndoCmd)}
+	} else if p.o.comparison() {
+		p.change = unchanged{}
+		p.body.Change = prove.Tested{A: evidence.EscapeInvalidUTF8(p.o.A), B: evidence.EscapeInvalidUTF8(p.o.B)}
+		if p.o.ARef != "" {
+			p.body.Change = prove.Tested{A: "commit " + p.o.ARef, B: "commit " + p.o.BRef}
+		}
 	} else if err := p.settings(ctx, deadline); err != nil {
 		return err
 	}
@@ -160,6 +166,9 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 // refuseOtherTuner returns an error if another tuner would write the settings under test. The
 // settings that a command changes are unknown; --force permits these.
 func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
+	if p.o.comparison() {
+		return nil
+	}
 	tuners, err := p.OtherTuners(ctx, func() (out []setting.Setting) {
 		for _, s := range p.body.Change.Settings {
 			out = append(out, s.Setting)
@@ -251,7 +260,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	defer perf.Close()
 	p.announce(busy)
 	past := p.visits
-	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway,
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway, Comparison: p.o.comparison(),
 		Record: func(v prove.Visit) error {
 			p.visits = append(p.visits, v)
 			return p.record.Append(v)
@@ -326,7 +335,7 @@ func (p *Experiment) resumable() bool {
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // verdict turns the ending of the experiment into an error with its exit code.
-func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) error {
+func (p *Experiment) verdict(ending prove.Ending, err error, want func(*prove.Evidence) bool) error {
 	switch {
 	case errors.As(err, new(*prove.Stuck)):
 		return p.stuck(err)
@@ -349,7 +358,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want prove.Word) er
 		return ui.Hinted(code, err, "measurements saved: fettle prove --resume "+p.record.Name()+" continues")
 	case err != nil:
 		return err
-	case want != "" && p.body.Word != want:
+	case want != nil && !want(p.body):
 		return ui.Exit(ui.GateNotMet, fmt.Errorf("--expect %s not met; the verdict is: %s", p.o.Expect, p.body.Text))
 	}
 	return nil

@@ -22,6 +22,11 @@ type Options struct {
 	Plan      string   `json:"plan,omitempty"`
 	ChangeCmd string   `json:"change_command,omitempty"`
 	UndoCmd   string   `json:"undo_command,omitempty"`
+	A         string   `json:"a_command,omitempty"` // two commands to compare, instead of a change and work
+	B         string   `json:"b_command,omitempty"`
+	ARef      string   `json:"a_ref,omitempty"` // two commits to compare by the same work
+	BRef      string   `json:"b_ref,omitempty"`
+	Build     string   `json:"build_command,omitempty"`
 	Dir       string   `json:"directory"` // working directory of commands
 
 	Metric     string   `json:"metric"`
@@ -59,10 +64,24 @@ type Options struct {
 	Further Further `json:"-"` // with Resume
 }
 
-// expected maps the words of --expect to verdicts.
-var expected = map[string]prove.Word{
-	"faster": prove.Better, "better": prove.Better, "slower": prove.Worse, "worse": prove.Worse, "no-effect": prove.NoEffect,
+// expected maps the words of --expect to the verdicts that meet them.
+var expected = map[string]func(*prove.Evidence) bool{
+	"faster": isWord(prove.Better), "better": isWord(prove.Better), "slower": isWord(prove.Worse), "worse": isWord(prove.Worse), "no-effect": isWord(prove.NoEffect),
+	"no-slower": notWorse, "no-worse": notWorse,
 }
+
+func isWord(w prove.Word) func(*prove.Evidence) bool {
+	return func(e *prove.Evidence) bool { return e.Word == w }
+}
+
+// notWorse reports whether no deterioration above the margin was found. It is also true if the
+// experiment cannot tell.
+func notWorse(e *prove.Evidence) bool {
+	return e.Word != prove.Worse || e.Interval != nil && e.Interval[0] >= -e.Design.Margin
+}
+
+// comparison reports whether two commands or commits are compared, and nothing is changed.
+func (o *Options) comparison() bool { return o.A != "" || o.ARef != "" }
 
 // Expectations returns the words of --expect, sorted.
 func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }

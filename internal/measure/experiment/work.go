@@ -31,11 +31,32 @@ func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 	case p.o.Bench != "":
 		return p.benchRuns(ctx, mark)
 	}
-	return p.commandRuns(mark)
+	return p.commandRuns(ctx, mark)
 }
 
+// commands are two commands that are compared, or one command in two directories.
+type commands struct{ a, b *prove.Command }
+
+func (c commands) Check(ctx context.Context) error {
+	return errors.Join(c.a.Check(ctx), c.b.Check(ctx))
+}
+
+func (c commands) Visit(ctx context.Context, s prove.Step) (prove.Measurement, error) {
+	if s.Arm == prove.With {
+		return c.b.Visit(ctx, s)
+	}
+	return c.a.Visit(ctx, s)
+}
+
+// unchanged is the change of an experiment that compares two commands: there is none.
+type unchanged struct{}
+
+func (unchanged) Apply(context.Context) error            { return nil }
+func (unchanged) Undo(context.Context) error             { return nil }
+func (unchanged) Holds(context.Context, prove.Arm) error { return nil }
+
 // commandRuns creates the work for a command. Each visit runs it once.
-func (p *Experiment) commandRuns(mark string) (err error) {
+func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
 	o := &p.o
 	if strings.HasSuffix(o.Unit, "/s") {
 		o.More = true // a rate
@@ -78,7 +99,21 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 			return fmt.Errorf("cannot measure energy on this machine: %s", energy.Why())
 		}
 	}
-	p.work = &prove.Command{Args: p.body.Work, Metrics: printed, Timeout: o.Timeout, Dir: o.Dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory"), Energy: energy}
+	command := func(args []string, dir string) *prove.Command {
+		return &prove.Command{Args: args, Metrics: printed, Timeout: o.Timeout, Dir: dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory"), Energy: energy}
+	}
+	switch {
+	case o.ARef != "":
+		a, b, err := p.checkOut(ctx)
+		if err != nil {
+			return err
+		}
+		p.work = commands{command(p.body.Work, a), command(p.body.Work, b)}
+	case o.A != "":
+		p.work = commands{command([]string{"/bin/sh", "-c", o.A}, o.Dir), command([]string{"/bin/sh", "-c", o.B}, o.Dir)}
+	default:
+		p.work = command(p.body.Work, o.Dir)
+	}
 	return nil
 }
 

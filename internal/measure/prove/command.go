@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -93,7 +94,11 @@ type Command struct {
 
 // Check returns an error if the program does not exist.
 func (c *Command) Check(context.Context) error {
-	if _, err := exec.LookPath(c.Args[0]); err != nil {
+	name := c.Args[0]
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		name = filepath.Join(c.Dir, name)
+	}
+	if _, err := exec.LookPath(name); err != nil {
 		return fmt.Errorf("cannot start the measured command: %w", err)
 	}
 	return nil

@@ -126,6 +126,9 @@ func change(e *Evidence) string {
 	if e.Change.Apply != "" {
 		words = append(words, e.Change.Apply)
 	}
+	if e.Change.A != "" {
+		words = append(words, e.Change.A+" -> "+e.Change.B)
+	}
 	if len(e.Change.Profile) > 0 {
 		return "profile " + strings.Join(e.Change.Profile, " ")
 	}

@@ -90,6 +90,9 @@ type Tested struct {
 	Settings []Setting `json:"settings,omitempty"`
 	Apply    string    `json:"apply_command,omitempty"`
 	Undo     string    `json:"undo_command,omitempty"`
+	// A and B are two commands or commits that are compared, instead of a change.
+	A string `json:"a_command,omitempty"`
+	B string `json:"b_command,omitempty"`
 	// Left lists values of the change that cannot be in force on this machine.
 	Left []Setting `json:"not_tested,omitempty"`
 }

@@ -64,6 +64,9 @@ type Experiment struct {
 	Record func(Visit) error
 	// Progress, if not nil, is called after each visit.
 	Progress func(*Course, Visit)
+	// Comparison reports that the arms are two commands or commits, instead of the machine without
+	// and with a change.
+	Comparison bool
 	// Anyway continues even if the margin is out of reach.
 	Anyway bool
 }

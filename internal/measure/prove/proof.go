@@ -53,10 +53,15 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	row := g.Row
 	if l := e.Design.Live; l != nil {
 		row("work", "running work, measured in windows of %v; the first %v after each switch do not count", seconds(l.WindowS), seconds(l.SettleS))
-	} else {
+	} else if len(e.Work) > 0 {
 		row("work", "%s", strings.Join(e.Work, " "))
 	}
-	row("change", "%s", strings.Join(change, ", "))
+	if e.Change.A != "" {
+		row("A", "%s", e.Change.A)
+		row("B", "%s", e.Change.B)
+	} else {
+		row("change", "%s", strings.Join(change, ", "))
+	}
 	if n := len(e.Change.Left); n > 0 {
 		row("not tested", "%s of the change cannot be in force on this machine", text.Count(n, "value"))
 	}

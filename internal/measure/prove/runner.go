@@ -66,6 +66,9 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		return over
 	}
 	if err != nil {
+		if r.Comparison {
+			return fmt.Errorf("%s failed: %w", r.at, err)
+		}
 		return fmt.Errorf("the measured work failed %s: %w", side(r.at), err)
 	}
 	v := Visit{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}

@@ -86,13 +86,21 @@ func sentences(e *prove.Evidence) (out []string) {
 	if i := e.Interval; i != nil {
 		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better), however often you look.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
 	}
+	what := "the change"
+	if e.Change.A != "" {
+		what = "B"
+	}
 	switch e.Word {
 	case prove.Better, prove.Worse:
+		if e.Change.A != "" {
+			out = append(out, fmt.Sprintf("With B, %s was %s %% %s than with A.", m.Name, plain(*e.Effect), way), sure)
+			break
+		}
 		out = append(out, fmt.Sprintf("With the change, %s was %s %% %s than without it.", m.Name, plain(*e.Effect), way), sure)
 	case prove.NoEffect:
-		out = append(out, fmt.Sprintf("Any effect of the change on %s is below the margin of %s %%, which was set before the first run.", m.Name, plain(e.Design.Margin)), sure)
+		out = append(out, fmt.Sprintf("Any effect of %s on %s is below the margin of %s %%, which was set before the first run.", what, m.Name, plain(e.Design.Margin)), sure)
 	default:
-		out = append(out, fmt.Sprintf("The measurements do not decide whether the change affects %s. This does not mean that there is no effect.", m.Name), sure)
+		out = append(out, fmt.Sprintf("The measurements do not decide whether %s affects %s. This does not mean that there is no effect.", what, m.Name), sure)
 		if e.More > 0 && e.More < 100_000 {
 			out = append(out, "About "+text.Count(e.More, "more "+e.Design.Unit())+" may decide it.")
 		}
@@ -139,9 +147,14 @@ func visits(p *page.Page, e *prove.Evidence) {
 		return
 	}
 	g := ui.Grid{Columns: []ui.Column{{Head: "run", Right: true}, {Head: "block", Right: true}, {Head: "order"}, {Head: "side"}, {Head: m.Name, Right: true}, {Head: "took", Right: true}, {Head: "counts"}}}
+	names := map[prove.Arm]string{prove.Without: "A, without", prove.With: "B, with"}
 	sides := map[prove.Arm]*page.Series{
 		prove.Without: {Name: "A, without the change", Dots: true, Class: "s0"},
 		prove.With:    {Name: "B, with the change", Dots: true, Diamond: true, Class: "s1"},
+	}
+	if e.Change.A != "" {
+		names = map[prove.Arm]string{prove.Without: "A", prove.With: "B"}
+		sides[prove.Without].Name, sides[prove.With].Name = "A", "B"
 	}
 	counted := map[prove.Arm][]float64{}
 	dropped := map[prove.Arm][]bool{}
@@ -155,9 +168,9 @@ func visits(p *page.Page, e *prove.Evidence) {
 				order.WriteString(string(arm))
 			}
 		}
-		side, counts := "A, without", "yes"
-		if v.Arm == prove.With && v.Phase == prove.Blocks {
-			side = "B, with"
+		side, counts := names[v.Arm], "yes"
+		if v.Phase != prove.Blocks {
+			side = names[prove.Without]
 		}
 		if e.Counts(v) {
 			counted[v.Arm] = append(counted[v.Arm], value)
@@ -239,6 +252,11 @@ func changes(p *page.Page, e *prove.Evidence) {
 		p.Line("The change is made by the first command and undone by the second:")
 		p.Command(c.Apply)
 		p.Command(c.Undo)
+	}
+	if c := e.Change; c.A != "" {
+		p.Line("A and B:")
+		p.Command(c.A)
+		p.Command(c.B)
 	}
 	grid := func(settings []prove.Setting, heads ...string) *ui.Grid {
 		g := &ui.Grid{Columns: ui.Columns(heads...)}
