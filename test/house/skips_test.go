@@ -23,6 +23,7 @@ var maySkip = map[string]string{
 	"test/peers/logs_bench_test.go":                           "make bench runs it: a measurement",
 	"test/peers/numa_bench_test.go":                           "make bench runs it: a measurement",
 	"test/peers/network_bench_test.go":                        "make bench runs it: a measurement",
+	"test/peers/prove_bench_test.go":                          "make bench runs it: a measurement",
 	"internal/measure/network/guest_vm_test.go TestNetem":     "runs in a virtual machine of the slow matrix",
 	"internal/measure/network/tunnels_vm_test.go TestTunnels": "runs in a virtual machine of the slow matrix",
 	"test/peers/logs_profile_test.go":                         "make profile runs it: a measurement",

@@ -48,7 +48,7 @@ func (c commands) Visit(ctx context.Context, s prove.Step) (prove.Measurement, e
 	return c.a.Visit(ctx, s)
 }
 
-// unchanged is the change of an experiment that compares two commands: there is none.
+// unchanged is the change of an experiment that compares two commands: the machine stays as it is.
 type unchanged struct{}
 
 func (unchanged) Apply(context.Context) error            { return nil }
