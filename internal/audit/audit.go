@@ -58,7 +58,7 @@ func (r *Request) Run(ctx context.Context) (*findings.Audit, error) {
 			return nil, err
 		}
 	}
-	name := Hostname(h)
+	name := h.Hostname()
 	all := append(r.Upgrade.only(r.Catalogue).Check(ctx, r.Subject, r.Platforms, r.Catalogue.Disabled()), undecided...)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -218,19 +218,4 @@ func directoryOf(root string) string {
 		return root
 	}
 	return full
-}
-
-// Hostname returns the machine's own name, or "".
-func Hostname(h *host.Host) string {
-	for _, file := range []string{"/proc/sys/kernel/hostname", "/etc/hostname"} {
-		text, err := h.Files.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		// The kernel returns "(none)" until a name is set.
-		if name := strings.TrimSpace(string(text)); name != "" && name != "(none)" && len(name) <= 255 && !strings.ContainsAny(name, " \t\n") {
-			return name
-		}
-	}
-	return ""
 }

@@ -54,7 +54,7 @@ func (r *Request) PrintExplanation(x *Explanation, ruleText bool) error {
 	if s.Format != ui.Table && s.Format != ui.Markdown {
 		return ui.Instead(ui.Usage, fmt.Errorf("--explain: unknown format %s; want table, json, yaml or markdown", s.Format), "", "--output=json")
 	}
-	a := findings.NewAudit(Hostname(h), h.Clock.Now().UTC(), x.Rule.Platforms, x.Findings)
+	a := findings.NewAudit(h.Hostname(), h.Clock.Now().UTC(), x.Rule.Platforms, x.Findings)
 	a.Program, a.Copied, a.From = s.Name, r.Root != "", r.Root
 	ui.PrintHeadline(s, &x.Headline)
 	fmt.Fprintln(s.Out)

@@ -20,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
 )
 
 type checkOptions struct {
@@ -42,8 +43,8 @@ func checkCommand(a *app) *cobra.Command {
 		Use: "check [PLATFORM...]", Short: "Audit a machine, and find out why it is slow",
 		Long: `Checks the rules of the given platforms, or of all platforms found on this machine, and
 changes nothing. A rule is unknown, not passed, if its inputs cannot be read. Further
-formats of --output: html (one page), sarif (2.1.0) and openmetrics (for the textfile
-collector of node_exporter).
+formats of --output: html (one page), sarif (2.1.0), openmetrics (for the textfile
+collector of node_exporter) and foreman (a config report).
 
 With --probe it also runs the configuration checks of nginx, httpd and HAProxy (nginx
 -T, httpd -t -D DUMP_CONFIG, haproxy -c). These programs can create files and run Lua.
@@ -53,7 +54,7 @@ Server about fifteen GET requests that the server must refuse.
 
 Without PLATFORM it first measures for two seconds why this machine is slow, and which
 programs make others wait (see --sample).`,
-		Annotations: map[string]string{moreFormats: cliutil.AuditFormats},
+		Annotations: map[string]string{moreFormats: cliutil.AuditFormats + " " + foremanFormat},
 		RunE: func(c *cobra.Command, args []string) error {
 			o.sample.given = c.Flags().Changed("sample")
 			return o.textfile.run(c.Context(), "check", func() error { return a.check(c.Context(), args, &o) })
@@ -167,7 +168,12 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 		}
 	}
 	o.textfile.metrics = func(w io.Writer) error { return guidefindings.OpenMetrics(w, result) }
-	return cliutil.Audit(a.screen, a.version, result, o.view, r.Gate(result, o.failOn, o.gateSample(r.Slow)))
+	gate := r.Gate(result, o.failOn, o.gateSample(r.Slow))
+	if a.screen.Format == foremanFormat {
+		result.Conclude()
+		return errors.Join(gate, a.foremanReport(h, func(r *ui.ForemanReport) { guidefindings.Foreman(r, result) }))
+	}
+	return cliutil.Audit(a.screen, a.version, result, o.view, gate)
 }
 
 // subject returns the machine as rules see it, including the settings that fettle has in force.

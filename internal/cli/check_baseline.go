@@ -103,7 +103,7 @@ func (b *baseline) auditWith(ctx context.Context, a *app, now *audit.Request, as
 	if !slices.ContainsFunc(findings, audit.Decided) {
 		return nil, ui.Exit(ui.Usage, fmt.Errorf("--baseline: nothing could be determined about %s", b.file))
 	}
-	name := audit.Hostname(b.host)
+	name := b.host.Hostname()
 	was := guidefindings.NewAudit(cmp.Or(name, b.host.Name), b.host.Clock.Now().UTC(), names, findings)
 	was.Hostname = name
 	return was, nil

@@ -54,7 +54,7 @@ func (a *app) checkOn(ctx context.Context, names []string, o checkOptions) error
 	if err != nil {
 		return err
 	}
-	if f := a.screen.Format; f == cliutil.OpenMetrics {
+	if f := a.screen.Format; f == cliutil.OpenMetrics || f == foremanFormat {
 		return ui.Instead(ui.Usage, fmt.Errorf("--on does not support the format %s: want table, json, yaml, markdown, html or sarif", f), "", "--output=json")
 	}
 	flags := []string{"--output", "json"}

@@ -35,8 +35,9 @@ func factsCommand(a *app) *cobra.Command {
 disk.vda.queue_depth, selects the facts that begin with it. The formats
 json and yaml contain all facts, or only the branches of the given names. --output archive
 writes the files that it read, without secrets, as a text archive. Other commands read
-that archive with --root.`,
-		Annotations: map[string]string{moreFormats: archiveFormat},
+that archive with --root. --output foreman writes the request that uploads the facts to a
+Foreman.`,
+		Annotations: map[string]string{moreFormats: archiveFormat + " " + foremanFormat},
 		RunE: func(c *cobra.Command, names []string) error {
 			if o.brief && len(names) > 0 {
 				return ui.Without(errors.New("--brief shows the whole machine; leave out the names or --brief"), "--brief")
@@ -101,6 +102,9 @@ func (a *app) facts(ctx context.Context, names []string, o factsOptions) error {
 	}
 	if a.root != "" && !f.Determined() {
 		err = a.undetermined()
+	}
+	if a.screen.Format == foremanFormat && err == nil {
+		return a.foremanFacts(h, some)
 	}
 	headline := fact.Summarize(f)
 	if len(names) > 0 {

@@ -26,8 +26,9 @@ func verifyCommand(a *app) *cobra.Command {
 		Long: `Compares every value of the active profiles, and values set separately (tune --set,
 fix), with the machine. The exit code is 3 if a value is not in force. It stays 0
 if the value is unsupported on this machine, overridden by an administrator's file, named
-in keep.d (kept), or refused by fettle as harmful.`,
-		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
+in keep.d (kept), or refused by fettle as harmful. --output foreman writes a config report
+for a Foreman.`,
+		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics) + " " + foremanFormat},
 		RunE: func(c *cobra.Command, args []string) error {
 			return t.run(c.Context(), "verify", func() error { return a.verify(c.Context(), args, l, &t) })
 		},
@@ -73,6 +74,8 @@ func (a *app) verify(ctx context.Context, names []string, l tune.Listing, t *tex
 		return a.result(v, err)
 	case a.screen.Format == cliutil.OpenMetrics:
 		return errors.Join(err, t.metrics(a.screen.Out))
+	case a.screen.Format == foremanFormat:
+		return errors.Join(err, a.foremanReport(m.Host, v.Foreman))
 	}
 	tune.PrintVerification(a.screen, v, l)
 	if i := slices.IndexFunc(v.Values, func(c tune.Checked) bool { return c.Verdict == plugin.Drifted || c.Verdict == plugin.Differs }); i >= 0 {

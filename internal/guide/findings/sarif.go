@@ -200,17 +200,10 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 		why, _ := f.IsDisabled()
 		r.Suppressions = []sarifSuppressed{{"external", why}}
 	}
-	i := item{Instance: f.Instance, Compare: f.Compare}
-	i.Measured, i.Want = values(f)
-	text := f.Heading() + ": " + i.says()
-	if f.Reason != "" {
-		text = f.Heading() + ": " + f.Reason
-	}
+	r.Message.Text = sentence(f)
 	if f.Because != "" {
-		text += "; because of " + f.Because
 		r.Properties = map[string]any{"because": f.Because}
 	}
-	r.Message.Text = text
 	switch f.Change {
 	case New:
 		r.Baseline = "new"
@@ -224,6 +217,20 @@ func (a *Audit) sarifResult(f rule.Finding, index int, suppressed bool) sarifRes
 	}
 	r.Locations = a.locations(f)
 	return r
+}
+
+// sentence describes a finding for another program: title, values or reason, and cause.
+func sentence(f rule.Finding) string {
+	i := item{Instance: f.Instance, Compare: f.Compare}
+	i.Measured, i.Want = values(f)
+	text := f.Heading() + ": " + i.says()
+	if f.Reason != "" {
+		text = f.Heading() + ": " + f.Reason
+	}
+	if f.Because != "" {
+		text += "; because of " + f.Because
+	}
+	return text
 }
 
 // fileLine matches FILE:LINE, but not a directory of devices such as /sys/dev/block/253:2.
