@@ -38,6 +38,12 @@ created.`,
 			if err != nil {
 				return err
 			}
+			if o.DryRun && a.screen.Format != ui.Table {
+				return ui.Without(fmt.Errorf("--dry-run only prints messages; leave out --output %s", a.output), "--output")
+			}
+			for _, verb := range c.Commands() {
+				o.Verbs = append(o.Verbs, verb.Name())
+			}
 			o.recorded = loadcli.RecordedCommand(c, args)
 			return a.loadScenario(c.Context(), o, file)
 		},

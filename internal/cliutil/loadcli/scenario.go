@@ -34,8 +34,10 @@ type Scenario struct {
 	HostCerts                string
 	DryRun                   bool
 	Identity
-	// Program is the name of the program, for hints.
+	// Program is the name of the program, for hints. Verbs are the names of its commands below
+	// load scenario.
 	Program string
+	Verbs   []string
 	// HostsShorthand is the short form of --hosts. ServerFlag is the name of the option with the
 	// URLs of servers.
 	HostsShorthand, ServerFlag string
@@ -117,8 +119,8 @@ func (o *Scenario) File(args []string) (string, error) {
 }
 
 // scenarioText reads a scenario: a file, or the name of a shipped one. from reads the files that
-// it names: those of its directory, or shipped ones.
-func scenarioText(file string) (name string, text []byte, from func(name string) ([]byte, error), err error) {
+// it names: those of its directory, or shipped ones. verbs are suggested too.
+func scenarioText(file string, verbs ...string) (name string, text []byte, from func(name string) ([]byte, error), err error) {
 	if !strings.ContainsAny(file, "/.") {
 		if text, err := fs.ReadFile(scenarios.FS, file+".yaml"); err == nil {
 			return file + ".yaml", text, scenarios.FS.ReadFile, nil
@@ -126,7 +128,12 @@ func scenarioText(file string) (name string, text []byte, from func(name string)
 	}
 	text, err = ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(file, "/.") {
-		return "", nil, nil, ui.Hinted(ui.Usage, fmt.Errorf("%s: no such file, and no shipped scenario of this name%s", file, internaltext.Suggest(file, ShippedScenarios())), "fettle load scenario list shows the shipped scenarios")
+		known := append(ShippedScenarios(), verbs...)
+		err := fmt.Errorf("%s: no such file, and no shipped scenario of this name%s", file, internaltext.Suggest(file, known))
+		if near := internaltext.Nearest(file, known); near != "" {
+			return "", nil, nil, ui.OtherWord(err, file, near)
+		}
+		return "", nil, nil, ui.Hinted(ui.Usage, err, "fettle load scenario list shows the shipped scenarios")
 	}
 	return file, text, func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) && strings.ContainsRune(file, '/') {
@@ -147,7 +154,7 @@ func ShippedScenarios() (out []string) {
 
 // Job returns the run with the contents of all files that it needs.
 func (o *Scenario) Job(file string) (*scenario.Job, error) {
-	name, text, from, err := scenarioText(file)
+	name, text, from, err := scenarioText(file, o.Verbs...)
 	if err != nil {
 		return nil, err
 	}

@@ -33,9 +33,10 @@ func (x *Result) Headline() (h ui.Headline) {
 	return h
 }
 
-// Next returns how to remove the objects that the run created.
+// Next returns how to remove the objects that the run created. Those of a ladder are removed after
+// each of its runs.
 func (x *Result) Next() (string, []string) {
-	if x.Created != nil && x.Created.Intended > 0 {
+	if x.Ladder == nil && x.Created != nil && x.Created.Intended > 0 {
 		return "to remove the objects that this run created:", []string{"load", "scenario", "undo", x.RunID}
 	}
 	return "", nil
