@@ -2,8 +2,6 @@ package logformat
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 	"slices"
 )
 
@@ -307,7 +305,7 @@ func (l link) extended() (all []link) {
 // after the opening quote.
 func quoteAt(line []byte, from int) int {
 	for at := from; ; at++ {
-		n := firstQuote(line[at:])
+		n := bytes.IndexByte(line[at:], '"')
 		if n < 0 {
 			return -1
 		}
@@ -315,29 +313,6 @@ func quoteAt(line []byte, from int) int {
 			return at
 		}
 	}
-}
-
-// firstQuote returns the index of the first quote, or -1. It is mostly within the first 16
-// bytes. Checking these here costs less than a call.
-func firstQuote(text []byte) int {
-	const quotes = '"' * ones
-	if len(text) < 16 {
-		return bytes.IndexByte(text, '"')
-	}
-	// The lowest remaining high bit belongs to the first quote.
-	w := binary.LittleEndian.Uint64(text) ^ quotes
-	if w = (w - ones) &^ w & highs; w != 0 {
-		return bits.TrailingZeros64(w) >> 3
-	}
-	w = binary.LittleEndian.Uint64(text[8:]) ^ quotes
-	if w = (w - ones) &^ w & highs; w != 0 {
-		return 8 + bits.TrailingZeros64(w)>>3
-	}
-	n := bytes.IndexByte(text[16:], '"')
-	if n < 0 {
-		return -1
-	}
-	return 16 + n
 }
 
 // scalarEnd returns the end of a number, true or false at position at, or -1. number is the

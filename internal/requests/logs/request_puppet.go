@@ -2,8 +2,7 @@ package logs
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
+	"slices"
 )
 
 // Puppet describes a URL of Puppet Server. It is empty for other URLs.
@@ -37,14 +36,16 @@ func (r *Request) Puppet() *Puppet {
 	return &r.puppet
 }
 
-// read parses both generations of URLs, as in Puppet's HTTP API documentation.
+// read parses both generations of URLs, as in Puppet's HTTP API documentation. It searches with
+// slices.Index: the slashes are so near that the call of bytes.IndexByte costs more (5 % of the
+// CPU time of logs --by indirector).
 func (p *Puppet) read(r *Request) {
 	*p = Puppet{}
 	path := r.Path
 	if len(path) < 2 || path[0] != '/' {
 		return
 	}
-	first := slash(path[1:]) + 1
+	first := slices.Index(path[1:], '/') + 1
 	if first == 0 {
 		return
 	}
@@ -62,34 +63,12 @@ func (p *Puppet) read(r *Request) {
 		p.Environment = path[1:first]
 	}
 	p.Indirector = p.Resource
-	if n := slash(p.Resource); n >= 0 {
+	if n := slices.Index(p.Resource, '/'); n >= 0 {
 		p.Indirector, p.Key = p.Resource[:n], p.Resource[n+1:]
 	}
 	if !indirector(p.Indirector) {
 		*p = Puppet{}
 	}
-}
-
-// slash returns the index of the first slash, or -1. It is mostly within the first 16 bytes.
-// Checking these here costs less than a call.
-func slash(text []byte) int {
-	const ones, highs, slashes = 0x0101010101010101, 0x8080808080808080, 0x2f2f2f2f2f2f2f2f
-	if len(text) < 16 {
-		return bytes.IndexByte(text, '/')
-	}
-	// The lowest remaining high bit belongs to the first slash.
-	w := binary.LittleEndian.Uint64(text) ^ slashes
-	if w = (w - ones) &^ w & highs; w != 0 {
-		return bits.TrailingZeros64(w) >> 3
-	}
-	w = binary.LittleEndian.Uint64(text[8:]) ^ slashes
-	if w = (w - ones) &^ w & highs; w != 0 {
-		return 8 + bits.TrailingZeros64(w)>>3
-	}
-	if n := bytes.IndexByte(text[16:], '/'); n >= 0 {
-		return 16 + n
-	}
-	return -1
 }
 
 // Certname returns the node in a request's URL, or nil. Unlike the address in the line, it also

@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"fettle.dev/fettle/internal/requests/logs"
@@ -52,12 +53,7 @@ func (t *Table) Summary(file string, r *logs.Result) *Summary {
 }
 
 func (t *Table) has(name string) bool {
-	for _, c := range t.columns {
-		if c.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.columns, func(c column) bool { return c.name == name })
 }
 
 // Print prints what was written, and the columns.
