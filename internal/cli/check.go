@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,8 @@ func (a *app) check(ctx context.Context, names []string, o *checkOptions) error 
 			return err
 		}
 	}
+	// Collecting garbage half as often saves 8 % of the CPU time and needs 2 MB more.
+	defer debug.SetGCPercent(debug.SetGCPercent(200))
 	defer cliutil.EndWith(ctx)()
 	h, err := a.host()
 	if err != nil {

@@ -7,11 +7,23 @@ import (
 )
 
 // CacheExec returns a host that runs each command only once and then repeats its result or
-// error. Independent readers of the same state so share one run.
+// error. Independent readers of the same state so share one run. What Remember reads is also read
+// only once.
 func CacheExec(h *Host) *Host {
 	once := *h
 	once.Exec = &cachedExec{Exec: h.Exec, answers: map[string]cachedAnswer{}}
+	once.remembered = &sync.Map{}
 	return &once
+}
+
+// Remember returns the result of read. A host of CacheExec calls it once for each key, which is the
+// path of what is read.
+func Remember[T any](h *Host, key string, read func() T) T {
+	if h.remembered == nil {
+		return read()
+	}
+	once, _ := h.remembered.LoadOrStore(key, sync.OnceValue(read))
+	return once.(func() T)() //nolint:forcetypeassert // each key has one type
 }
 
 type cachedExec struct {

@@ -43,3 +43,18 @@ func TestAskedOnce(t *testing.T) {
 		t.Error("what was interrupted is taken for an answer")
 	}
 }
+
+// TestRemember: only a host of CacheExec remembers, each key for itself.
+func TestRemember(t *testing.T) {
+	n := 0
+	count := func() int { n++; return n }
+	plain := &Host{}
+	once := CacheExec(plain)
+	for i, got := range []int{
+		Remember(once, "/a", count), Remember(once, "/a", count), Remember(once, "/b", count), Remember(plain, "/a", count), Remember(plain, "/a", count), Remember(CacheExec(plain), "/a", count),
+	} {
+		if want := []int{1, 1, 2, 3, 4, 5}[i]; got != want {
+			t.Errorf("call %d: %d, want %d", i, got, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 )
 
@@ -31,6 +32,8 @@ type Host struct {
 	Querier    Querier
 	// SpaceReader returns the sizes of file systems. If it is nil, Files provides them.
 	SpaceReader SpaceReader
+	// remembered holds what Remember has read, by key; nil if nothing is remembered.
+	remembered *sync.Map
 }
 
 // Files is the machine's file tree. Paths are absolute paths on the machine: for a copy in

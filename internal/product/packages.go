@@ -43,6 +43,20 @@ var lists = []struct {
 
 const dpkg = "/var/lib/dpkg/status"
 
+// dpkgList is the list of dpkg, or why it cannot be read.
+type dpkgList struct {
+	versions map[string]string
+	err      error
+}
+
+// readDpkg reads dpkg's list, which may have megabytes, once for all rules.
+func readDpkg(h *host.Host) dpkgList {
+	return host.Remember(h, dpkg, func() dpkgList {
+		text, err := h.Files.ReadFile(dpkg)
+		return dpkgList{dpkgStatus(string(text)), err}
+	})
+}
+
 // few is the minimum length of a whole machine's list. A shorter list is incomplete, like one that
 // ends within a line.
 const few = 20
@@ -81,11 +95,10 @@ func Read(h *host.Host) (List, error) {
 			return cut, nil
 		}
 	}
-	text, err := h.Files.ReadFile(dpkg)
-	if err == nil {
-		if versions := dpkgStatus(string(text)); len(versions) > 0 {
-			return List{Versions: versions, At: dpkg}, nil
-		}
+	status := readDpkg(h)
+	err := status.err
+	if len(status.versions) > 0 {
+		return List{Versions: status.versions, At: dpkg}, nil
 	}
 	switch {
 	case len(cut.Versions) > 0:

@@ -60,7 +60,7 @@ func debVersion(v string) string {
 	return v
 }
 
-// dpkgStatus parses dpkg's status file (deb822(5)).
+// dpkgStatus parses dpkg's status file (deb822(5)). The result does not keep the text in memory.
 func dpkgStatus(text string) map[string]string {
 	versions := map[string]string{}
 	name, installed := "", false
@@ -73,7 +73,7 @@ func dpkgStatus(text string) map[string]string {
 			installed = strings.HasSuffix(value, " installed")
 		case "Version":
 			if installed && name != "" {
-				versions[name] = debVersion(value)
+				versions[strings.Clone(name)] = strings.Clone(debVersion(value))
 			}
 		}
 	}

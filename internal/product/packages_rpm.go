@@ -32,8 +32,7 @@ func rpmDatabase(f host.Files) string {
 // ByRPM reports whether only rpm can list a machine's packages, which may take seconds. Callers
 // with another way to find out should avoid Read then.
 func ByRPM(h *host.Host) bool {
-	text, err := h.Files.ReadFile(dpkg)
-	return h.Live && rpmDatabase(h.Files) != "" && (err != nil || len(dpkgStatus(string(text))) == 0)
+	return h.Live && rpmDatabase(h.Files) != "" && len(readDpkg(h).versions) == 0
 }
 
 // askRPM lists all packages in one call, which an archive records as one answer. It skips signature

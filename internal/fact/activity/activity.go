@@ -45,7 +45,7 @@ type Reading struct {
 
 // Begin reads the counters of a live machine.
 func Begin(h *host.Host) *Reading {
-	return &Reading{host: h, processes: readProcesses(h, false), cgroups: readCgroups(h), machine: readMachine(h)}
+	return &Reading{host: h, processes: readProcesses(h, false), cgroups: readCgroups(h, false), machine: readMachine(h)}
 }
 
 // Measure samples a live machine for the given time.
@@ -65,7 +65,7 @@ func Measure(ctx context.Context, h *host.Host, lasting time.Duration) (*Sample,
 func (r *Reading) End() *Sample {
 	h := r.host
 	// Read the processes last: the machine's sample does not include the time for that.
-	machineNow, cgroupsNow, processesNow := readMachine(h), readCgroups(h), readProcesses(h, true)
+	machineNow, cgroupsNow, processesNow := readMachine(h), readCgroups(h, true), readProcesses(h, true)
 	whole := span{r.machine, machineNow, machineNow.uptime()}
 	groupsIn := span{r.cgroups, cgroupsNow, 0}
 	s := &Sample{Time: machineNow.at.UTC(), DurationS: whole.seconds(), UptimeS: whole.uptime, Partial: processesNow.partial}

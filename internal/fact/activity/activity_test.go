@@ -35,14 +35,20 @@ var before = map[string]string{
 	"/sys/fs/cgroup/cpu/b/x/cpu.stat": "nr_periods 100\nnr_throttled 10\nthrottled_time 1000000000\n",
 	"/sys/fs/cgroup/unified" + group + "/io.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 	"/sys/fs/cgroup/unified/cgroup.controllers":       "",
-	"/proc/10/stat":              "10 (web) S 1 1 1 0 -1 0 0 0 0 0 100 0 0 0 20 0 2 0 500 0 10 0\n",
-	"/proc/10/cgroup":            "0::" + group + "\n",
-	"/proc/10/io":                "rchar: 5\nread_bytes: 1000\nwrite_bytes: 0\n",
-	"/proc/10/task/10/schedstat": "0 1000000000 1\n",
-	"/proc/10/task/11/schedstat": "0 0 1\n",
-	"/proc/10/task/10/syscall":   waitsForMutex,
-	"/proc/10/task/11/syscall":   waitsForMutex,
-	"/proc/20/stat":              "20 (old) S 1 1 1 0 -1 0 0 0 0 0 900 0 0 0 20 0 1 0 600 0 10 0\n",
+	"/proc/10/stat":                         "10 (web) S 1 1 1 0 -1 0 0 0 0 0 100 0 0 0 20 0 2 0 500 0 10 0\n",
+	"/proc/10/cgroup":                       "0::" + group + "\n",
+	"/proc/10/io":                           "rchar: 5\nread_bytes: 1000\nwrite_bytes: 0\n",
+	"/proc/10/task/10/schedstat":            "0 1000000000 1\n",
+	"/proc/10/task/11/schedstat":            "0 0 1\n",
+	"/proc/10/task/10/syscall":              waitsForMutex,
+	"/proc/10/task/11/syscall":              waitsForMutex,
+	"/sys/fs/cgroup/pids/full/pids.current": "1\n",
+	"/sys/fs/cgroup/pids/full/pids.max":     "10\n",
+	"/proc/30/stat":                         "30 (kworker/0:0) I 2 0 0 0 -1 2097152 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0\n",
+	"/proc/30/status":                       "FDSize:\t4\n",
+	"/proc/30/limits":                       "Max open files            1                    1                    files     \n",
+	"/proc/30/fd/0":                         "", // the kernel's threads have none; this one is not read
+	"/proc/20/stat":                         "20 (old) S 1 1 1 0 -1 0 0 0 0 0 900 0 0 0 20 0 1 0 600 0 10 0\n",
 }
 
 // after is what has changed 2 s later.
@@ -56,12 +62,13 @@ var after = map[string]string{
 	"/proc/uptime":                    "102.00 90.00\n",
 	"/sys/fs/cgroup/cpu/b/x/cpu.stat": "nr_periods 120\nnr_throttled 25\nthrottled_time 4000000000\n",
 	"/sys/fs/cgroup/unified" + group + "/io.pressure": "some avg10=0.00 avg60=0.00 avg300=0.00 total=500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
-	"/proc/10/stat":              "10 (web) S 1 1 1 0 -1 0 0 0 0 0 250 0 0 0 20 0 2 0 500 0 10 0\n",
-	"/proc/10/io":                "rchar: 5\nread_bytes: 5000\nwrite_bytes: 0\n",
-	"/proc/10/task/11/schedstat": "0 3000000000 1\n",
-	"/proc/10/status":            "Name:\tweb\nFDSize:\t4\n",
-	"/proc/10/limits":            "Max open files            4                    4                    files     \n",
-	"/proc/10/fd/0":              "", "/proc/10/fd/1": "", "/proc/10/fd/2": "", "/proc/10/fd/3": "-> socket:[1]",
+	"/sys/fs/cgroup/pids/full/pids.current":           "9\n",
+	"/proc/10/stat":                                   "10 (web) S 1 1 1 0 -1 0 0 0 0 0 250 0 0 0 20 0 2 0 500 0 10 0\n",
+	"/proc/10/io":                                     "rchar: 5\nread_bytes: 5000\nwrite_bytes: 0\n",
+	"/proc/10/task/11/schedstat":                      "0 3000000000 1\n",
+	"/proc/10/status":                                 "Name:\tweb\nFDSize:\t4\n",
+	"/proc/10/limits":                                 "Max open files            4                    4                    files     \n",
+	"/proc/10/fd/0":                                   "", "/proc/10/fd/1": "", "/proc/10/fd/2": "", "/proc/10/fd/3": "-> socket:[1]",
 	"/proc/20/fd/0":   "-> socket:[1]", // inherited
 	"/proc/20/stat":   "20 (new) S 1 1 1 0 -1 0 0 0 0 0 20 0 0 0 20 0 1 0 10100 0 10 0\n",
 	"/proc/20/cgroup": "2:cpu:/docker/" + container + "\n",
@@ -105,7 +112,7 @@ func TestMeasure(t *testing.T) {
 		"cpu_some_percent": 75, "cpu_some_avg300_percent": 5, "run_queue_waiting_tasks": 1.5,
 		"swap_in_pages_per_s": 50, "disk_await_ms sda": 10, "disk_utilization_percent sda": 100, "disk_queue sda": 2,
 		"listen_overflows_per_s": 2, "listen_waiting 8080": 129,
-		"cgroup_throttled_percent /b/x": 75, "cgroup_throttled_s_per_s /b/x": 1.5, "cgroup_throttled_percent /new": 50, "cgroup_io_some_percent " + group: 25,
+		"cgroup_throttled_percent /b/x": 75, "cgroup_throttled_s_per_s /b/x": 1.5, "cgroup_throttled_percent /new": 50, "cgroup_io_some_percent " + group: 25, "cgroup_pids_percent /full": 90,
 		"process_files_percent web (pid 10)": 100, "lock_waiting_threads web (pid 10)": 2,
 	} {
 		if v, has := got[name]; !has || v < want-1e-6 || v > want+1e-6 {
@@ -115,7 +122,7 @@ func TestMeasure(t *testing.T) {
 	if got, want := boot["cpu_steal_percent"], 100.0*100/10200; got < want-1e-6 || got > want+1e-6 {
 		t.Errorf("steal since boot: %v, want %v", got, want)
 	}
-	for _, none := range []string{"disk_utilization_percent sda1", "cgroup_throttled_percent /a"} {
+	for _, none := range []string{"disk_utilization_percent sda1", "cgroup_throttled_percent /a", "process_files_percent kworker/0:0 (pid 30)"} {
 		if _, has := got[none]; has {
 			t.Errorf("%s has a value", none)
 		}

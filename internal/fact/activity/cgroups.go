@@ -21,24 +21,35 @@ type hierarchy struct {
 }
 
 // hierarchies returns the mounted trees of version 2 (Documentation/admin-guide/cgroup-v2.rst)
-// and of version 1 (Documentation/admin-guide/cgroup-v1), in the layout of systemd.
-func hierarchies(h *host.Host) []hierarchy {
+// and of version 1 (Documentation/admin-guide/cgroup-v1), in the layout of systemd. If last is
+// true, they have also the files of gauges, which only count at the end of a sample.
+func hierarchies(h *host.Host, last bool) []hierarchy {
+	pids := func(dir, item string) []source {
+		if !last {
+			return nil
+		}
+		return []source{
+			{dir + "/pids.current", parseFirst("cgroup.pids", item)},
+			{dir + "/pids.max", parseLimit("cgroup.pids_limit", item)},
+		}
+	}
 	var out []hierarchy
 	for _, root := range []string{cgroupRoot, cgroupRoot + "/unified"} {
 		if _, err := h.Files.Lstat(root + "/cgroup.controllers"); err == nil {
 			out = append(out, hierarchy{root, func(dir, item string) []source {
-				return []source{
+				return append([]source{
 					{dir + "/cpu.stat", parseThrottling(item)},
 					{dir + "/memory.events", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)},
 					{dir + "/memory.events.local", parseKeyed(map[string]string{"max": "cgroup.memory_limit_hits", "high": "cgroup.memory_limit_hits"}, item, 1)},
 					{dir + "/cpu.pressure", parsePressure("cpu", item)},
 					{dir + "/memory.pressure", parsePressure("memory", item)},
 					{dir + "/io.pressure", parsePressure("io", item)},
-					{dir + "/pids.current", parseFirst("cgroup.pids", item)},
-					{dir + "/pids.max", parseLimit("cgroup.pids_limit", item)},
-				}
+				}, pids(dir, item)...)
 			}})
 		}
+	}
+	if last {
+		out = append(out, hierarchy{cgroupRoot + "/pids", pids})
 	}
 	return append(out,
 		hierarchy{cgroupRoot + "/cpu", func(dir, item string) []source {
@@ -49,9 +60,6 @@ func hierarchies(h *host.Host) []hierarchy {
 				{dir + "/memory.oom_control", parseKeyed(map[string]string{"oom_kill": "cgroup.oom_kills"}, item, 1)},
 				{dir + "/memory.failcnt", parseFirst("cgroup.memory_limit_hits", item)},
 			}
-		}},
-		hierarchy{cgroupRoot + "/pids", func(dir, item string) []source {
-			return []source{{dir + "/pids.current", parseFirst("cgroup.pids", item)}, {dir + "/pids.max", parseLimit("cgroup.pids_limit", item)}}
 		}})
 }
 
@@ -76,10 +84,11 @@ func parseLimit(name, item string) func(string, counters) error {
 	}
 }
 
-// readCgroups reads the counters of all cgroups below the root.
-func readCgroups(h *host.Host) *snapshot {
+// readCgroups reads the counters of all cgroups below the root, and at the end of a sample the
+// gauges.
+func readCgroups(h *host.Host, last bool) *snapshot {
 	s := newSnapshot(h)
-	for _, tree := range hierarchies(h) {
+	for _, tree := range hierarchies(h, last) {
 		left := maxCgroups
 		s.readTree(h, tree, "", &left)
 		if left < 0 {

@@ -20,6 +20,7 @@ type process struct {
 	pid     int
 	start   string // in ticks since boot; process ids are reused
 	command string
+	kernel  bool // a thread of the kernel
 	cgroup  string
 	cpu     float64 // seconds
 	delay   float64 // seconds for which its threads waited on run queues
@@ -66,7 +67,9 @@ func readProcesses(h *host.Host, last bool) *processes {
 		p.all[pid] = one
 		if last {
 			one.cgroup = CgroupOf(h.File(one.dir("cgroup")).Text)
-			readFiles(h, one, p.own)
+			if !one.kernel { // those have no descriptors
+				readFiles(h, one, p.own)
+			}
 		}
 	}
 	return p
@@ -83,9 +86,10 @@ func readProcess(h *host.Host, pid int) (*process, int) {
 		return nil, 0
 	}
 	if text := h.File(p.dir("io")).Text; text != "" { // readable only by the process's user
-		c := counters{}
-		if parseKeyed(map[string]string{"read_bytes:": "bytes", "write_bytes:": "bytes"}, "", 1)(text, c) == nil {
-			p.disk = c[counter{"bytes", ""}]
+		read, err := keyedNumber(text, "read_bytes:")
+		written, err2 := keyedNumber(text, "write_bytes:")
+		if err == nil && err2 == nil {
+			p.disk = read + written
 		}
 	}
 	if threads == 1 {
@@ -119,6 +123,12 @@ func parseProcess(text string, p *process) (threads int, err error) {
 	if err != nil || n[3] > 1<<22 {
 		return 0, errFormat
 	}
+	const kernelThread = 0x00200000 // PF_KTHREAD in include/linux/sched.h
+	flags, err := strconv.ParseUint(w[6], 10, 32)
+	if err != nil {
+		return 0, errFormat
+	}
+	p.kernel = flags&kernelThread != 0
 	p.command, p.start = text[begin+1:end], w[19]
 	p.faults, p.cpu, p.rss = n[0], (n[1]+n[2])/ticksPerSecond, float64(rss)
 	return int(n[3]), nil
@@ -140,12 +150,12 @@ func parseDelay(text string) (float64, error) {
 // is expensive. So it only counts if FDSize in /proc/PID/status, the size of the table of
 // descriptors, permits a number near the limit.
 func readFiles(h *host.Host, p *process, into *snapshot) {
-	c := counters{}
-	if parseKeyed(map[string]string{"FDSize:": "size"}, "", 1)(h.File(p.dir("status")).Text, c) != nil {
+	size, err := keyedNumber(h.File(p.dir("status")).Text, "FDSize:")
+	if err != nil {
 		return
 	}
 	limit, err := parseFileLimit(h.File(p.dir("limits")).Text)
-	if err != nil || limit == 0 || c[counter{"size", ""}] < 0.8*limit {
+	if err != nil || limit == 0 || size < 0.8*limit {
 		return
 	}
 	open, err := h.Files.ReadDir(p.dir("fd"))
@@ -155,6 +165,17 @@ func readFiles(h *host.Host, p *process, into *snapshot) {
 	item := p.command + " (pid " + strconv.Itoa(p.pid) + ")"
 	into.counters[counter{"process.files", item}] = float64(len(open))
 	into.counters[counter{"process.files_limit", item}] = limit
+}
+
+// keyedNumber returns the number in the line of a file that begins with a name. The files of all
+// processes are read, so it makes no map of their lines.
+func keyedNumber(text, name string) (float64, error) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			return number(strings.TrimSpace(rest))
+		}
+	}
+	return 0, errFormat
 }
 
 // parseFileLimit returns the soft limit of open files in /proc/PID/limits.
