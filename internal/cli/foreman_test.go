@@ -275,6 +275,10 @@ func (f *managedHost) savedPlan() {
 	f.job("tune", map[string]string{"plan": "yes", "trial": "none", "profile": "virtual-guest"}, 2, "not both")
 	f.job("tune", apply, 0, "written")
 	f.job("undo", nil, 0, "undone")
+	f.job("diff", save, 0, "saved: ")
+	f.job("tune", map[string]string{"plan": "yes"}, 0, "on trial until")
+	f.job("confirm", nil, 0, "stays")
+	f.job("undo", nil, 0, "undone")
 	st, err := os.Stat("/run/fettle-foreman/plan.json")
 	if err != nil || st.Mode().Perm() != 0o600 {
 		f.Errorf("%v, %v", st, err)
