@@ -27,7 +27,7 @@ func TestOperatorWithoutTuned(t *testing.T) {
 		"/apis":   json.RawMessage(`{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`),
 	})
 	code, out, errs := run(t, "operator", "--kubeconfig", config, "--metrics-address=0", "--health-address=0")
-	if code != ui.Refused || !strings.Contains(errs, "the cluster has no Tuned and Profile of tuned.openshift.io/v1") || !strings.Contains(errs, "create them with kubectl apply -f kube/deploy/crds/plain (not on OpenShift)") {
+	if code != ui.Refused || !strings.Contains(errs, "the cluster has no Tuned and Profile of tuned.openshift.io/v1") || !strings.Contains(errs, "create them with kubectl apply -f kube/deploy/kinds/plain (not on OpenShift)") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 }

@@ -25,7 +25,7 @@ import (
 const maxValues = 5
 
 // kindsHint is the advice for creating the kinds Tuned and Profile.
-const kindsHint = "create them with kubectl apply -f kube/deploy/crds/plain (not on OpenShift)"
+const kindsHint = "create them with kubectl apply -f kube/deploy/kinds/plain (not on OpenShift)"
 
 func statusCommand(a *app) *cobra.Command {
 	var d deciding
@@ -164,7 +164,7 @@ func (a *app) noTuneds(ctx context.Context, api client.Reader, namespace string)
 		if a.namespace() != "" {
 			return ui.Without(fmt.Errorf("namespace %s not found; Tuned objects are read from %s unless -n names another", namespace, tuned.Namespace), "--namespace")
 		}
-		return ui.Hinted(ui.Failed, fmt.Errorf("namespace %s of the Tuned objects not found", namespace), "choose another namespace with -n, or create it: kubectl apply -f kube/deploy/crds/plain")
+		return ui.Hinted(ui.Failed, fmt.Errorf("namespace %s of the Tuned objects not found", namespace), "choose another namespace with -n, or create it: kubectl apply -f kube/deploy/kinds/plain")
 	}
 	a.screen.Say("no Tuned object in %s, so no rule can choose a profile", namespace)
 	return nil

@@ -81,7 +81,7 @@ func TestAgent(t *testing.T) {
 
 	set := found["DaemonSet"].(*apps.DaemonSet)
 	namespace := &core.Namespace{}
-	if err := yaml.UnmarshalStrict([]byte(document(t, "crds/plain/namespace.yaml")[0]), namespace); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(document(t, "kinds/plain/namespace.yaml")[0]), namespace); err != nil {
 		t.Fatal(err)
 	}
 	pod := set.Spec.Template.Spec

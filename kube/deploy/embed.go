@@ -4,11 +4,11 @@ package deploy
 import "embed"
 
 // FS contains, by directory:
-//   - crds: fettle's own kinds; crds/plain: OpenShift's kinds and namespace, for other clusters
+//   - kinds: fettle's own kinds; kinds/plain: OpenShift's kinds and namespace, for other clusters
 //   - default-tuned.yaml: the operator's Tuned object; Containerfile: the image
 //   - operator, agent: what these need; kubelet: what agents need to change kubelets
 //   - openshift: what both need on OpenShift; machines: what remediation needs there
 //   - metrics: what a reader of the metrics needs
 //
-//go:embed Containerfile *.yaml crds/*.yaml crds/plain/*.yaml operator/*.yaml agent/*.yaml kubelet/*.yaml machines/*.yaml openshift/*.yaml metrics/*
+//go:embed Containerfile *.yaml kinds/*.yaml kinds/plain/*.yaml operator/*.yaml agent/*.yaml kubelet/*.yaml machines/*.yaml openshift/*.yaml metrics/*
 var FS embed.FS

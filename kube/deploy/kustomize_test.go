@@ -91,8 +91,8 @@ func TestKustomization(t *testing.T) {
 		"metrics/dashboard.json",  // Grafana's
 		"metrics/prometheus.yaml", // Prometheus'
 		// OpenShift has its own.
-		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml", "crds/plain/namespace.yaml",
-		"crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml",
+		"kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml", "kinds/plain/namespace.yaml",
+		"kinds/plain/tuned.openshift.io_tuneds.yaml", "kinds/plain/tuned.openshift.io_profiles.yaml",
 	}
 	err := fs.WalkDir(deploy.FS, ".", func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && path.Base(p) != "kustomization.yaml" && !slices.Contains(all, p) && !slices.Contains(notListed, p) {

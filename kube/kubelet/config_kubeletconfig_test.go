@@ -181,9 +181,9 @@ func (s *form) at(path string) *form {
 // TestDefinitions compares the definitions with the types, field by field.
 func TestDefinitions(t *testing.T) {
 	for file, typ := range map[string]reflect.Type{
-		"crds/fettle.dev_kubeletpools.yaml":                                reflect.TypeFor[KubeletPool](),
-		"crds/fettle.dev_nodekubelets.yaml":                                reflect.TypeFor[NodeKubelet](),
-		"crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml": reflect.TypeFor[KubeletConfig](),
+		"kinds/fettle.dev_kubeletpools.yaml":                                reflect.TypeFor[KubeletPool](),
+		"kinds/fettle.dev_nodekubelets.yaml":                                reflect.TypeFor[NodeKubelet](),
+		"kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml": reflect.TypeFor[KubeletConfig](),
 	} {
 		text, err := fs.ReadFile(deploy.FS, file)
 		if err != nil {

@@ -70,7 +70,7 @@ type definition struct {
 func definitions(t *testing.T) map[string]definition {
 	t.Helper()
 	out := map[string]definition{}
-	files, err := fs.Glob(deploy.FS, "crds/plain/tuned.openshift.io_*.yaml")
+	files, err := fs.Glob(deploy.FS, "kinds/plain/tuned.openshift.io_*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func definitions(t *testing.T) map[string]definition {
 		if err := dec.Decode(&d); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if want := fmt.Sprintf("crds/plain/%s_%s.yaml", d.Spec.Group, d.Spec.Names.Plural); file != want {
+		if want := fmt.Sprintf("kinds/plain/%s_%s.yaml", d.Spec.Group, d.Spec.Names.Plural); file != want {
 			t.Errorf("%s: want the name %s", file, want)
 		}
 		out[d.Spec.Names.Kind] = d

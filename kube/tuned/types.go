@@ -1,7 +1,7 @@
 // Package tuned defines the objects of tuned.openshift.io/v1, Tuned and Profile, as Go types, and
 // reads them strictly from files. Fields, JSON names and constraints are those of OpenShift's
 // CustomResourceDefinitions, so objects for its Node Tuning Operator are accepted unmodified. A
-// test compares the types with the YAML in kube/deploy/crds/plain.
+// test compares the types with the YAML in kube/deploy/kinds/plain.
 //
 // A field whose JSON name has no omitempty or omitzero is required. The tags enum, min, minLength
 // and pattern are OpenAPI's constraints, for the test and for Read.

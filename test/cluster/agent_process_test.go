@@ -44,7 +44,7 @@ var profileKind = schema.GroupVersionResource{Group: "tuned.openshift.io", Versi
 func (c *Cluster) deployAgents(t *testing.T) {
 	t.Helper()
 	a := c.applier(t)
-	for _, file := range []string{"crds/plain/namespace.yaml", "crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml", "crds/fettle.dev_nodekubelets.yaml"} {
+	for _, file := range []string{"kinds/plain/namespace.yaml", "kinds/plain/tuned.openshift.io_tuneds.yaml", "kinds/plain/tuned.openshift.io_profiles.yaml", "kinds/fettle.dev_nodekubelets.yaml"} {
 		text, err := fs.ReadFile(deploy.FS, file)
 		if err != nil {
 			t.Fatal(err)

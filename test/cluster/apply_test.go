@@ -37,7 +37,7 @@ func (c *Cluster) applier(t *testing.T) *applier {
 }
 
 // before is what a cluster without OpenShift needs before deploy, but KubeletConfig.
-var before = []string{"crds/plain/namespace.yaml", "crds/plain/tuned.openshift.io_tuneds.yaml", "crds/plain/tuned.openshift.io_profiles.yaml"}
+var before = []string{"kinds/plain/namespace.yaml", "kinds/plain/tuned.openshift.io_tuneds.yaml", "kinds/plain/tuned.openshift.io_profiles.yaml"}
 
 // deploy makes what kube/deploy/kustomization.yaml lists, but for the image, what has to be
 // there before it, and what agents need to change kubelets. The API server has to take each object, with all its fields. dir is

@@ -43,7 +43,7 @@ func TestDeploy(t *testing.T) {
 	before := sysctls(t)
 
 	began := time.Now()
-	d.kubectl("apply", "-f", d.dir+"/crds/plain")
+	d.kubectl("apply", "-f", d.dir+"/kinds/plain")
 	d.kubectl("apply", "-k", d.dir)
 	d.rolledOut()
 	t.Logf("operator and agent are Ready %.1f s after kubectl apply -k", time.Since(began).Seconds())

@@ -117,8 +117,8 @@ func startDeployed(t *testing.T) (*deployed, *rolled) {
 // install applies kube/deploy/ so that nothing is tuned.
 func (d *deployed) install() {
 	d.Helper()
-	d.kubectl("apply", "-f", d.dir+"/crds")
-	d.kubectl("apply", "-f", d.dir+"/crds/plain")
+	d.kubectl("apply", "-f", d.dir+"/kinds")
+	d.kubectl("apply", "-f", d.dir+"/kinds/plain")
 	d.kubectl("wait", "--for=condition=Established", "--timeout=1m", "crd", "--all")
 	text, err := os.ReadFile(d.dir + "/default-tuned.yaml")
 	d.c.must(err)

@@ -37,7 +37,7 @@ func TestKubeletPlan(t *testing.T) {
 	c := Start(t, Options{Node: "node1", Kwok: 3})
 	c.daemon(t, "daemon")
 	moved := c.deployment(t, "moved")
-	for _, name := range []string{"crds/fettle.dev_kubeletpools.yaml", "crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"} {
+	for _, name := range []string{"kinds/fettle.dev_kubeletpools.yaml", "kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"} {
 		text, err := fs.ReadFile(deploy.FS, name)
 		c.must(err)
 		c.must(c.post(t.Context(), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", string(text)))

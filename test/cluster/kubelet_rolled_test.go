@@ -40,7 +40,7 @@ func (c *Cluster) deployKubelets(t *testing.T, options ...string) (operator *Pro
 	t.Helper()
 	a := c.applier(t)
 	a.deploy(".")
-	const plain = "crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
+	const plain = "kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
 	text, err := fs.ReadFile(deploy.FS, plain)
 	c.must(err)
 	a.apply(plain, text)

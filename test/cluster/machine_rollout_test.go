@@ -25,7 +25,7 @@ func TestMachineRollOut(t *testing.T) {
 	}
 	b := newHealthBench(t, Options{Node: "node1"})
 	c := b.c
-	const plain = "crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
+	const plain = "kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
 	text, err := deploy.FS.ReadFile(plain)
 	c.must(err)
 	a := c.applier(t)

@@ -90,7 +90,7 @@ func TestNulls(t *testing.T) {
 	c := Start(t, Options{})
 	a := c.applier(t)
 	a.deploy(".")
-	const plain = "crds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
+	const plain = "kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml"
 	text, err := deploy.FS.ReadFile(plain)
 	c.must(err)
 	a.apply(plain, text)

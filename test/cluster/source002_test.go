@@ -29,7 +29,7 @@ func TestSource002(t *testing.T) {
 	}
 	c := Start(t, Options{Node: "node1"})
 	d := c.deployed(t)
-	d.kubectl("apply", "-f", d.dir+"/crds/plain")
+	d.kubectl("apply", "-f", d.dir+"/kinds/plain")
 	d.kubectl("apply", "-k", d.dir)
 	d.rolledOut()
 	d.kubectl("create", "clusterrolebinding", "fettle-operator-pod-labels", "--clusterrole=fettle-operator-pod-labels", "--serviceaccount="+operatorNamespace+":fettle-operator")

@@ -58,7 +58,7 @@ var exceptions = map[string]string{
 	"rules/satellite.yaml":                         "beside is the name of an input",
 	"rules/storage.yaml":                           "a quote",
 	"internal/requests/source/":                    "Beside is the name of a function",
-	"kube/deploy/crds/":                            "OpenShift's own texts",
+	"kube/deploy/kinds/":                           "OpenShift's own texts",
 	"test/root/files/":                             "configuration of the test root",
 	"test/proofs/":                                 "names of experiments and their functions",
 	"test/house/words_test.go":                     "the list itself",
