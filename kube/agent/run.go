@@ -30,6 +30,8 @@ type Options struct {
 	Log      *slog.Logger
 	// Metrics registers the agent's metrics; nil means none.
 	Metrics prometheus.Registerer
+	// Health records each check for the kubelet's probes; nil means no probes.
+	Health *Health
 }
 
 // firstRetry is the delay of the first retry; it doubles with each failure up to the interval.
@@ -83,6 +85,9 @@ func Run(ctx context.Context, o Options) error {
 			retry = firstRetry
 		} else {
 			wait, retry = retry, min(2*retry, o.Interval)
+		}
+		if o.Health != nil {
+			o.Health.looked(heard)
 		}
 		sleeper.Worked()
 		timer := time.NewTimer(wait)

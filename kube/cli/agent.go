@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type agentOptions struct {
 	node, root string
 	set        string
 	metrics    cluster.Options
+	health     string
 	allow      string
 	interval   time.Duration
 	debug      bool
@@ -71,9 +73,20 @@ node's NodeKubelet object allows it.`,
 	cliutil.Between(f, "interval", time.Second, 24*time.Hour, time.Minute)
 	cliutil.Reads(f, "allow", "service", readsAllow)
 	metricFlags(f, &o.metrics, "0")
+	f.StringVar(&o.health, "health-address", "0", "address of /healthz and /readyz, HOST:PORT; 0 turns both off")
+	cliutil.Reads(f, "health-address", "127.0.0.1:9544", readsAddress)
 	f.BoolVar(&o.debug, "debug", false, "log the requests to the API server")
 	f.BoolVar(&o.uninstall, "uninstall", false, "restore the node and its kubelet, remove the agent's files, and exit")
 	return c
+}
+
+// readsAddress validates HOST:PORT, or 0.
+func readsAddress(word string) error {
+	if word == "0" {
+		return nil
+	}
+	_, _, err := net.SplitHostPort(word)
+	return err
 }
 
 func (a *app) agent(ctx context.Context, o agentOptions) error {
@@ -124,8 +137,16 @@ func (a *app) agent(ctx context.Context, o agentOptions) error {
 			log.Error("cannot serve metrics", "address", o.metrics.Address, "error", err)
 		}
 	}()
+	health := agent.NewHealth(o.interval)
+	if o.health != "0" {
+		go func() {
+			if err := health.Serve(ctx, o.health); err != nil {
+				log.Error("cannot answer the kubelet's probes", "address", o.health, "error", err)
+			}
+		}()
+	}
 	err = agent.Run(ctx, agent.Options{
-		Node: n, Config: config, Namespace: a.namespaceOr(tuned.Namespace), Set: o.set, Interval: o.interval, Log: log, Metrics: metrics.Registry,
+		Node: n, Config: config, Namespace: a.namespaceOr(tuned.Namespace), Set: o.set, Interval: o.interval, Log: log, Metrics: metrics.Registry, Health: health,
 	})
 	cancel()
 	return errors.Join(err, <-ended)

@@ -39,6 +39,7 @@ time, and nodes are drained where needed. The command waits until the last node 
 fettle:
 
     kubectl delete -k kube/deploy
+    helm uninstall fettle (if it was installed with Helm)
 
 The command sets managementState to Removed in the Tuned object default and in all
 KubeletPools. KubeletConfig objects stay unchanged. After Ctrl-C the operator and the
@@ -78,7 +79,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	h := &doc.Headline
 	switch {
 	case doc.State == operator.Done:
-		h.Line("all nodes restored. Now delete the manifests: kubectl delete -k kube/deploy, or your overlay")
+		h.Line("all nodes restored. Now delete the manifests: kubectl delete -k kube/deploy, or your overlay, or the Helm release")
 	default:
 		h.Line("%s: %s", doc.State, doc.Words())
 	}
@@ -87,7 +88,7 @@ func (a *app) uninstall(ctx context.Context, o uninstallOptions) error {
 	}
 	if err == nil && doc.State == operator.Done {
 		ui.PrintHeadline(a.screen, h)
-		ui.PrintLine(a.screen, "now delete the applied manifests, or your overlay:")
+		ui.PrintLine(a.screen, "now delete the applied manifests, or your overlay (with Helm: helm uninstall):")
 		ui.PrintCommand(a.screen, "kubectl delete -k kube/deploy")
 	}
 	return err

@@ -9,6 +9,8 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
@@ -90,6 +92,9 @@ func TestKustomization(t *testing.T) {
 		"Containerfile",           // the image
 		"metrics/dashboard.json",  // Grafana's
 		"metrics/prometheus.yaml", // Prometheus'
+		"metrics/alerts.yaml",
+		// Helm's
+		"Chart.yaml", "README.md", "values.yaml", "values.schema.json", "templates/NOTES.txt", "templates/_helpers.tpl", "templates/objects.yaml",
 		// OpenShift has its own.
 		"kinds/plain/machineconfiguration.openshift.io_kubeletconfigs.yaml", "kinds/plain/namespace.yaml",
 		"kinds/plain/tuned.openshift.io_tuneds.yaml", "kinds/plain/tuned.openshift.io_profiles.yaml",
@@ -184,6 +189,7 @@ func TestOperator(t *testing.T) {
 		"ServiceAccount": func() any { return &core.ServiceAccount{} }, "ClusterRole": func() any { return &rbac.ClusterRole{} },
 		"ClusterRoleBinding": func() any { return &rbac.ClusterRoleBinding{} }, "Role": func() any { return &rbac.Role{} },
 		"RoleBinding": func() any { return &rbac.RoleBinding{} }, "Deployment": func() any { return &apps.Deployment{} },
+		"PodDisruptionBudget": func() any { return &policy.PodDisruptionBudget{} }, "NetworkPolicy": func() any { return &networking.NetworkPolicy{} },
 	}
 	seen := map[string]bool{}
 	for _, file := range append(files(t, "operator"), files(t, "machines")...) {
