@@ -9,6 +9,7 @@ import "embed"
 //   - operator, agent: what these need; kubelet: what agents need to change kubelets
 //   - openshift: what both need on OpenShift; machines: what remediation needs there
 //   - metrics: what a reader of the metrics needs
+//   - Chart.yaml, values.yaml, values.schema.json, templates: the Helm chart, which renders the above
 //
-//go:embed Containerfile *.yaml kinds/*.yaml kinds/plain/*.yaml operator/*.yaml agent/*.yaml kubelet/*.yaml machines/*.yaml openshift/*.yaml metrics/*
+//go:embed Containerfile README.md values.schema.json *.yaml templates/* kinds/*.yaml kinds/plain/*.yaml operator/*.yaml agent/*.yaml kubelet/*.yaml machines/*.yaml openshift/*.yaml metrics/*
 var FS embed.FS

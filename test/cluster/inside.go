@@ -42,6 +42,8 @@ type Setup struct {
 	// Given are programs of this machine, by the names by which the test finds them in its
 	// PATH; one that is "" is not there. They are linked statically.
 	Given map[string]string
+	// Helm is for a test that finds Helm in its PATH, of the version in test/helm/go.mod.
+	Helm bool
 	// Within is how long the test may take; 0 is testroot's own, twenty minutes.
 	Within time.Duration
 	// Files are files of the repository, which the test finds in FilesDir by their last
@@ -130,6 +132,9 @@ func Inside(t *testing.T, s Setup) bool {
 		}
 		show(program, name)
 	}
+	if s.Helm {
+		show(helm(t), "helm")
+	}
 	for _, name := range s.Files {
 		o.Binds = append(o.Binds, root.Bind{Source: filepath.Join(root.Module(t), name), Target: filepath.Join(FilesDir, filepath.Base(name)), ReadOnly: true})
 	}
@@ -177,6 +182,23 @@ func build(t *testing.T) {
 		}
 		root.Missing(t, "Kubernetes cannot be built: %s: %v", buildScript, err)
 	}
+}
+
+// helm builds Helm, and returns its path in Go's build cache.
+func helm(t *testing.T) string {
+	t.Helper()
+	c := exec.Command("go", "tool", "-n", "helm")
+	c.Dir = filepath.Join(root.Module(t), "test/helm")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	out, err := c.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			os.Stderr.Write(exit.Stderr)
+		}
+		root.Missing(t, "Helm cannot be built in test/helm: %v", err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // static builds a main package of this module.

@@ -76,7 +76,52 @@ func (d *deployed) metrics() {
 		}
 	}
 	d.Logf("%d expressions of %d panels have an answer", asked, len(board.Panels))
+	d.figures()
+	d.alerts()
 	d.c.must(p.Stop())
+}
+
+// figures compares what some panels show with what is known of the cluster.
+func (d *deployed) figures() {
+	d.Helper()
+	for expr, want := range map[string]string{
+		`max by (state) (fettle_operator_nodes) > 0`:                      "map[state:decided] 1",
+		`count by (profile) (fettle_agent_profile_info)`:                  "map[profile:openshift-node] 1",
+		`count(count by (program) (up == 1))`:                             "map[] 2",
+		`sum(fettle_agent_condition{condition="applied",status="false"})`: "map[] 0",
+	} {
+		if got, err := d.query(expr); err != nil || got != want {
+			d.Errorf("%s: %v %s, want %s", expr, err, got, want)
+		}
+	}
+}
+
+// alerts: Prometheus evaluates each alert of kube/deploy/metrics/alerts.yaml, and on a cluster
+// without a fault none is about to fire but the one about single values.
+func (d *deployed) alerts() {
+	d.Helper()
+	var answer struct {
+		Data struct {
+			Groups []struct {
+				Rules []struct{ Name, State, Health, LastError, LastEvaluation string }
+			}
+		}
+	}
+	d.c.Wait("Prometheus to evaluate the alerts", time.Minute, func(context.Context) error {
+		if err := d.ask("/api/v1/rules?type=alert", &answer); err != nil {
+			return err
+		}
+		if len(answer.Data.Groups) != 1 || len(answer.Data.Groups[0].Rules) < 10 {
+			return fmt.Errorf("%+v", answer)
+		}
+		for _, r := range answer.Data.Groups[0].Rules {
+			if r.Health != "ok" || r.State != "inactive" && r.Name != "FettleValuesNotInForce" {
+				return fmt.Errorf("%+v", r)
+			}
+		}
+		return nil
+	})
+	d.Logf("%d alerts, none is active", len(answer.Data.Groups[0].Rules))
 }
 
 // prometheusConfig is kube/deploy/metrics/prometheus.yaml for a Prometheus that is in a hurry.
@@ -93,7 +138,8 @@ func (d *deployed) prometheusConfig(token string) []byte {
 	if err := sigsyaml.Unmarshal(text, &config); err != nil {
 		d.Fatal(err)
 	}
-	config["global"] = map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s"}
+	config["global"] = map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"}
+	config["rule_files"] = []any{filepath.Join(d.dir, "metrics/alerts.yaml")}
 	job := config["scrape_configs"].([]any)[0].(map[string]any)
 	secret := filepath.Join(d.c.Dir, "prometheus.token")
 	d.c.must(os.WriteFile(secret, []byte(token), 0o600))

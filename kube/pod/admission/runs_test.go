@@ -91,7 +91,7 @@ func releasesTable(t *testing.T) string {
 // subjects are the tests of test/cluster with their subjects; the manual lists only those in
 // runs.json.
 var subjects = []struct{ what, tests string }{
-	{"installation, removal", "TestDeploy TestUninstall TestRemovalWarns TestContainerfile TestKustomize"},
+	{"installation, removal", "TestDeploy TestUninstall TestRemovalWarns TestContainerfile TestKustomize TestHelm TestHelmNode"},
 	{"operator", "TestOperator TestOperatorMany TestNulls"},
 	{"agent", "TestAgent TestAgentPod TestAgentReboot TestTuning TestSource002"},
 	{"settings of kubelets", "TestKubeletRollout TestKubeletManagers TestKubeletDeployed TestKubeletSettings TestKubeletKilled TestKubeletEnds TestKubeletPlan TestKubeletRival TestKubeletPools TestKubeletPoolsMany"},
