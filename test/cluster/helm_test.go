@@ -40,6 +40,7 @@ func TestHelm(t *testing.T) {
 	c.must(os.CopyFS(h.chart, deploy.FS))
 	t.Run("platform", func(t *testing.T) { h.T = t; h.platform() })
 	t.Run("plain", func(t *testing.T) { h.T = t; h.plain() })
+	t.Run("kustomized", func(t *testing.T) { h.T = t; h.kustomized() })
 }
 
 // platformObjects are what OpenShift has of its own.
@@ -102,9 +103,20 @@ func (h *helmed) platform() {
 		h.Errorf("the pool is %s: the upgrade has not changed the kind, or has made the pool anew (%s)", got, pool)
 	}
 
-	kept := []string{"CustomResourceDefinition /kubeletpools.fettle.dev", "CustomResourceDefinition /nodekubelets.fettle.dev", "KubeletPool /workers"}
+	// A kubelet that still has settings of fettle is named.
+	h.apply("{apiVersion: fettle.dev/v1alpha1, kind: NodeKubelet, metadata: {name: node7}, spec: {}}")
+	h.kubectl("patch", "nodekubelet", "node7", "--subresource=status", "--type=merge", "-p", `{"status":{"has":"abc"}}`)
+	h.c.Wait("the policy to warn", time.Minute, func(context.Context) error {
+		if said := h.kubectl("-n", operatorNamespace, "delete", "daemonset", "fettle-agent", "--dry-run=server"); !strings.Contains(said, "node node7 keeps") {
+			return fmt.Errorf("%s", said)
+		}
+		return nil
+	})
+	kept := []string{"CustomResourceDefinition /kubeletpools.fettle.dev", "CustomResourceDefinition /nodekubelets.fettle.dev", "KubeletPool /workers", "NodeKubelet /node7"}
 	began = time.Now()
-	h.must("uninstall", "fettle")
+	if said := h.must("uninstall", "fettle"); !strings.Contains(said, "node node7 keeps the kubelet settings abc") {
+		h.Errorf("it does not warn: %s", said)
+	}
 	h.same(before, kept)
 	h.Logf("removed after %.1f s", time.Since(began).Seconds())
 
@@ -133,6 +145,22 @@ func (h *helmed) plain() {
 		"CustomResourceDefinition /nodekubelets.fettle.dev", "CustomResourceDefinition /profiles.tuned.openshift.io", "CustomResourceDefinition /tuneds.tuned.openshift.io",
 		"KubeletConfig /site", "Profile " + operatorNamespace + "/node1", "ServiceAccount " + operatorNamespace + "/tuned", "Tuned " + operatorNamespace + "/site",
 	})
+}
+
+// kustomized tests that Helm takes over what kubectl apply -k has made, and removes it.
+func (h *helmed) kustomized() {
+	h.kubectl("apply", "-k", h.chart)
+	if out, err := h.helm("install", "fettle", h.chart); err == nil {
+		h.Errorf("over what kustomize has made: %s", out)
+	}
+	h.must("install", "fettle", h.chart, "--take-ownership", "--force-conflicts", "--set=operator.replicas=3")
+	if got := h.kubectl("-n", operatorNamespace, "get", "deployment/fettle-operator", `-o=jsonpath={.spec.replicas} {.metadata.labels.app\.kubernetes\.io/managed-by}`); got != "3 Helm" {
+		h.Errorf("the operator has %s", got)
+	}
+	h.must("uninstall", "fettle")
+	if left := h.kubectl("-n", operatorNamespace, "get", "deployments,daemonsets,networkpolicies", "-o=name"); left != "" {
+		h.Errorf("left: %s", left)
+	}
 }
 
 // changed is the chart of another version, in which KubeletPools have one more field.
