@@ -186,7 +186,7 @@ func (c *healthController) watch(ctx context.Context) (why string, err error) {
 		for _, l := range []client.ObjectList{&machine.HealthCheckList{}, &machine.MachineList{}} {
 			err := c.api.List(ctx, l, client.InNamespace(namespace), client.Limit(1))
 			if apierrors.IsForbidden(err) {
-				return err.Error() + " (grant it with kubectl apply -k kube/deploy/machines)", nil
+				return err.Error() + " (grant it with kubectl apply -k kube/deploy/machines, or machines=true of the Helm chart)", nil
 			}
 			if err != nil {
 				return "", err

@@ -205,7 +205,7 @@ func (d *Direct) get(ctx context.Context, n *core.Node, path string) ([]byte, er
 	case http.StatusUnauthorized:
 		return nil, fmt.Errorf("the kubelet does not accept this token (%s); set authentication.webhook.enabled in its configuration", said)
 	case http.StatusForbidden:
-		return nil, fmt.Errorf("the kubelet denies access (%s); grant it with kubectl apply -k kube/deploy/kubelet (before Kubernetes 1.33: get nodes/proxy)", said)
+		return nil, fmt.Errorf("the kubelet denies access (%s); grant it with kubectl apply -k kube/deploy/kubelet, or kubelet=true of the Helm chart (before Kubernetes 1.33: get nodes/proxy)", said)
 	default:
 		return nil, fmt.Errorf("%s: %s", resp.Status, said)
 	}
