@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	policy "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -328,6 +329,13 @@ func TestHelmNode(t *testing.T) {
 	if now := d.changed(before); !slices.Equal(tuned, now) {
 		t.Errorf("changed before the upgrade: %v, after it: %v", tuned, now)
 	}
+	// A drain may evict the only operator.
+	operator := d.pod("fettle-operator")
+	c.Wait("the operator to be evicted", time.Minute, func(ctx context.Context) error {
+		return c.Client.PolicyV1().Evictions(operatorNamespace).Evict(ctx, &policy.Eviction{ObjectMeta: metav1.ObjectMeta{Name: operator.Name, Namespace: operatorNamespace}})
+	})
+	c.Kubelet.Away(operator.UID, time.Minute)
+	d.rolledOut()
 	agent = d.agent()
 	t.Logf("helm uninstall: %s", h.must("uninstall", "fettle", "--wait", "--timeout=3m"))
 	c.Kubelet.Away(agent.UID, time.Minute)
