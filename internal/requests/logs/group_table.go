@@ -165,6 +165,12 @@ func (t *Table) Merge(o *Table) {
 	t.Other.merge(&o.Other)
 }
 
+// folded reports whether requests are in Other because a limit was reached. A key that is too long
+// by itself is in Other in any case.
+func (t *Table) folded() bool {
+	return t.Other.Count > 0 && (t.n >= t.Limit || len(t.keys.pages) >= mostText/keyPage)
+}
+
 // Sum returns a table with one group that is the sum of all groups.
 func (t *Table) Sum() *Table {
 	sum := New(t.Percentiles, 1)

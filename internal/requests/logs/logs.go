@@ -4,7 +4,6 @@ package logs
 import (
 	"context"
 	"iter"
-	"maps"
 	"math"
 	"sync"
 	"time"
@@ -64,6 +63,9 @@ type summary struct {
 	Last  int64  `json:"last_us"`
 	Where string `json:"where,omitempty"`
 
+	// Lines is the number of lines of each log, if only pieces of the logs were read.
+	Lines []int `json:"lines,omitempty"`
+
 	NotRead []source.NotRead `json:"not_read,omitempty"` // unreadable files of a directory that may contain requests
 	Copies  []source.NotRead `json:"copies,omitempty"`   // files that repeat the lines of another file
 }
@@ -115,7 +117,9 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 	err := set.Read(ctx, o.Workers, func(w int, b *source.Block) { shards[w].block(b) })
 	lines := map[blockID]int{}
 	for _, s := range shards {
-		maps.Copy(lines, s.lines)
+		for of, n := range s.lines { // several workers may read a block: within a long line it is empty
+			lines[of] += n
+		}
 	}
 	for _, s := range shards {
 		s.finish(set, lines)
@@ -124,7 +128,14 @@ func Read(ctx context.Context, set *source.Set, formats []*logformat.Format, o O
 	for _, s := range shards[1:] {
 		r.add(&s.res)
 	}
+	r.timeline.bound()
 	r.NotRead, r.Copies = set.NotRead, set.Copies
+	if set.Pieces() {
+		r.Lines = make([]int, len(set.Logs))
+		for of, n := range lines {
+			r.Lines[of.log] += n
+		}
+	}
 	for i, l := range set.Logs {
 		read := LogOf(l, formats[i], set.Cut(i))
 		read.ZeroBytes = set.Zeros(i)

@@ -37,6 +37,49 @@ func (r *Result) Merge(o *Result) error {
 	return nil
 }
 
+// Join adds the result of the pieces that follow those of r in the same logs. The sum is exact, as
+// if one process had read all pieces: it has the logs, and each line, once.
+func (r *Result) Join(o *Result) error {
+	if len(r.Lines) != len(r.Logs) || len(o.Lines) != len(r.Logs) {
+		return fmt.Errorf("results of %d and %d logs; only pieces of the same logs can be joined", len(r.Lines), len(o.Lines))
+	}
+	for i := range r.Logs {
+		mine, its := &r.Logs[i], o.Logs[i]
+		its.Cut, its.ZeroBytes = mine.Cut, mine.ZeroBytes
+		if *mine != its {
+			return fmt.Errorf("%s was read as %s and as %s; it changed while it was read, or the processes are of different versions", mine.Path, mine.Format, its.Format)
+		}
+	}
+	for k := range o.Unread.Examples {
+		e := &o.Unread.Examples[k]
+		e.Line += r.Lines[slices.IndexFunc(r.Logs, func(l LogRead) bool { return l.Path == e.Path })]
+	}
+	for i := range r.Logs {
+		r.Logs[i].ZeroBytes += o.Logs[i].ZeroBytes
+		r.Logs[i].Cut = cmp.Or(r.Logs[i].Cut, o.Logs[i].Cut)
+		r.Lines[i] += o.Lines[i]
+	}
+	r.add(o)
+	return nil
+}
+
+// Complete makes a result to which all pieces were joined one of a reading of the logs.
+func (r *Result) Complete() { r.Lines, r.merged = nil, false }
+
+// Folded returns the grouping of which not every group was kept (Options.Groups), or nil. Which
+// groups are kept then depends on the order in which the requests were read.
+func (r *Result) Folded() []string {
+	for i, t := range r.Tables {
+		if t.folded() {
+			return r.By[i]
+		}
+	}
+	if r.Hours.folded() {
+		return []string{"hour"}
+	}
+	return nil
+}
+
 // which describes which requests were selected.
 func (r *Result) which() string {
 	if r.Where == "" {

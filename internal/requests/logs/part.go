@@ -17,7 +17,7 @@ import (
 )
 
 // partSchema identifies a part: a saved result that can be merged with others.
-const partSchema = "fettle/logs-part/v1"
+const partSchema = "fettle/logs-part/v2"
 
 // PartBegins is the beginning of a part's file: the magic number of zstd.
 var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -128,7 +128,10 @@ func (t *timeline) encode(w io.Writer) error {
 		if err := binary.Write(w, binary.LittleEndian, n); err != nil {
 			return err
 		}
-		for _, c := range t.chunks[n] {
+		if err := binary.Write(w, binary.LittleEndian, t.chunks[n].used); err != nil {
+			return err
+		}
+		for _, c := range t.chunks[n].cells {
 			if err := binary.Write(w, binary.LittleEndian, cellRecord{c.count, c.errors, c.busy, c.through}); err != nil {
 				return err
 			}
@@ -149,6 +152,13 @@ func (t *timeline) decode(r io.Reader, chunks int) error {
 		var n int64
 		if err := binary.Read(r, binary.LittleEndian, &n); err != nil {
 			return fmt.Errorf("truncated part of fettle logs --save: %w", err)
+		}
+		var used bool
+		if err := binary.Read(r, binary.LittleEndian, &used); err != nil {
+			return fmt.Errorf("truncated part of fettle logs --save: %w", err)
+		}
+		if used {
+			t.use(n << 6)
 		}
 		for i := range int64(chunkCells) {
 			var c cellRecord

@@ -25,7 +25,7 @@ type shard struct {
 	res       Result
 	hour      int64 // start of the previous request's hour
 	hourGroup int
-	slow      int64 // duration above which a request is among the slowest, in microseconds
+	slow      int64 // minimum duration of the slowest requests, in microseconds
 	lines     map[blockID]int
 	examples  []example
 
@@ -106,13 +106,13 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 var errNoTime = errors.New("the lines have no timestamps; leave out --since, --until and comparisons")
 
 // micro converts a time to microseconds since 1970 in the log's time. A log without a zone has
-// local times that are read as UTC. A zero time becomes otherwise.
+// local times that are read as UTC; they are of the zone of t. A zero time becomes otherwise.
 func micro(t time.Time, noZone bool, otherwise int64) int64 {
 	if t.IsZero() {
 		return otherwise
 	}
 	if noZone {
-		_, east := t.Local().Zone()
+		_, east := t.Zone()
 		t = t.Add(time.Duration(east) * time.Second)
 	}
 	return t.UnixMicro()
@@ -188,11 +188,8 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 		s.hourGroup = s.res.Hours.Find(hashOf(text), text)
 	}
 	s.res.Hours.Add(s.hourGroup, x)
-	if r.Duration > s.slow && s.res.Most > 0 {
-		s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Raw[:min(len(r.Raw), lineShown)], []byte("\ufffd")))})
-		if k := s.res.Most; len(s.res.Slowest) == k {
-			s.slow = int64(math.Round(s.res.Slowest[k-1].TookS * 1e6))
-		}
+	if r.Duration >= s.slow && r.Duration >= 0 && s.res.Most > 0 {
+		s.slowest(r)
 	}
 	for t := range by {
 		d := by[t]
@@ -212,6 +209,20 @@ func (s *shard) take(r *Request, by [][]Dimension) {
 	}
 	if len(s.parts) > mostParts {
 		s.flush()
+	}
+}
+
+// slowest adds a request to the slowest requests if it belongs to them. Of equally slow requests
+// the earliest ones count, whatever the order in which they are read.
+func (s *shard) slowest(r *Request) {
+	k := s.res.Most
+	full := len(s.res.Slowest) == k
+	if full && r.Duration == s.slow && time.UnixMicro(r.Time).After(s.res.Slowest[k-1].Time) {
+		return
+	}
+	s.res.slow(SlowLine{time.UnixMicro(r.Time).UTC(), float64(r.Duration) / 1e6, string(bytes.ToValidUTF8(r.Raw[:min(len(r.Raw), lineShown)], []byte("\ufffd")))})
+	if len(s.res.Slowest) == k {
+		s.slow = int64(math.Round(s.res.Slowest[k-1].TookS * 1e6))
 	}
 }
 

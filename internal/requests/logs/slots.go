@@ -29,8 +29,7 @@ func (s *slots) add(at, took int64, status int) {
 	n := floor(at, steps[s.step])
 	if s.now == nil || n != s.last {
 		s.last, s.now = n, s.at(n)
-		for len(s.by) > mostSlots && s.step < len(steps)-1 {
-			s.coarsen(s.step + 1)
+		if s.bound() {
 			s.last = floor(at, steps[s.step])
 			s.now = s.at(s.last)
 		}
@@ -52,6 +51,15 @@ func (s *slots) at(n int64) *slot {
 	return s.by[n]
 }
 
+// bound makes the intervals longer until there are few enough, and reports whether it did.
+func (s *slots) bound() (longer bool) {
+	for len(s.by) > mostSlots && s.step < len(steps)-1 {
+		s.coarsen(s.step + 1)
+		longer = true
+	}
+	return longer
+}
+
 // coarsen increases the length of the intervals to steps[step].
 func (s *slots) coarsen(step int) {
 	old := *s
@@ -68,6 +76,7 @@ func (s *slots) merge(o *slots) {
 		s.at(floor(n*steps[o.step], steps[s.step])).merge(from)
 	}
 	s.now = nil
+	s.bound()
 }
 
 func (s *slot) merge(o *slot) {

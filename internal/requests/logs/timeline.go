@@ -9,12 +9,16 @@ import (
 
 // timeline holds the number of requests that arrived, and that were in progress, by interval
 // of time. A log of a week has intervals of a second. Longer logs have longer intervals, so no
-// log takes more than 25 MB, even if a line has a wrong year.
+// log takes more than 50 MB, even if a line has a wrong year.
+//
+// The intervals and all figures depend only on the requests: not on their order, and not on which
+// of them were added to which of several merged timelines.
 type timeline struct {
 	step   int // index into steps
-	chunks map[int64]*[chunkCells]cell
-	last   int64 // last used chunk
-	cells  *[chunkCells]cell
+	chunks map[int64]*timeChunk
+	used   int   // number of used chunks
+	last   int64 // last accessed chunk
+	chunk  *timeChunk
 
 	from, to int64 // last used interval, in microseconds
 	stretch  int64
@@ -25,8 +29,15 @@ var steps = []int64{1e6, 10e6, 60e6, 600e6, 3600e6, 86400e6}
 
 const (
 	chunkCells = 64
+	// mostChunks is the number of used chunks from which on the intervals become longer.
 	mostChunks = 16 << 10
 )
+
+// timeChunk holds the cells of 64 intervals.
+type timeChunk struct {
+	cells [chunkCells]cell
+	used  bool // a request arrives or ends in it
+}
 
 // cell holds the figures of one interval. busy is the time in the interval, in microseconds,
 // of requests that begin or end in it. through is the number of requests that span the whole
@@ -38,26 +49,41 @@ type cell struct {
 }
 
 func (t *timeline) at(stretch int64) *cell {
-	chunk := stretch >> 6
-	if t.cells == nil || chunk != t.last {
-		c := t.chunks[chunk]
+	n := stretch >> 6
+	if t.chunk == nil || n != t.last {
+		c := t.chunks[n]
 		if c == nil {
 			if t.chunks == nil {
-				t.chunks = map[int64]*[chunkCells]cell{}
+				t.chunks = map[int64]*timeChunk{}
 			}
-			c = new([chunkCells]cell)
-			t.chunks[chunk] = c
+			c = new(timeChunk)
+			t.chunks[n] = c
 		}
-		t.last, t.cells = chunk, c
+		t.last, t.chunk = n, c
 	}
-	return &t.cells[stretch&(chunkCells-1)]
+	return &t.chunk.cells[stretch&(chunkCells-1)]
+}
+
+// use is like at, for an interval in which a request arrives or ends.
+func (t *timeline) use(stretch int64) *cell {
+	c := t.at(stretch)
+	if !t.chunk.used {
+		t.chunk.used = true
+		t.used++
+	}
+	return c
+}
+
+// bound makes the intervals longer until few enough chunks are used.
+func (t *timeline) bound() {
+	for t.used >= mostChunks && t.step < len(steps)-1 {
+		t.coarsen(t.step + 1)
+	}
 }
 
 // add adds a request; at and took are in microseconds.
 func (t *timeline) add(at, took int64, failed bool) {
-	if len(t.chunks) >= mostChunks && t.step < len(steps)-1 {
-		t.coarsen(t.step + 1)
-	}
+	t.bound()
 	step := steps[t.step]
 	// Most requests are in the interval of the previous request. This check saves a division,
 	// which costs as much as the rest.
@@ -67,7 +93,7 @@ func (t *timeline) add(at, took int64, failed bool) {
 		t.to = t.from + step
 	}
 	first := t.stretch
-	c := t.at(first)
+	c := t.use(first)
 	c.count++
 	if failed {
 		c.errors++
@@ -83,7 +109,7 @@ func (t *timeline) add(at, took int64, failed bool) {
 	last := floor(end, step)
 	c.busy += uint64((first+1)*step - at)
 	t.at(first+1).through++
-	c = t.at(last)
+	c = t.use(last)
 	c.through--
 	c.busy += uint64(end - last*step)
 }
@@ -103,34 +129,42 @@ func (t *timeline) coarsen(step int) {
 	t.merge(&old)
 }
 
-// merge adds another timeline with the same or shorter intervals.
+// merge adds another timeline.
 func (t *timeline) merge(o *timeline) {
 	if o.step > t.step {
 		t.coarsen(o.step)
 	}
 	from, to := steps[o.step], steps[t.step]
 	for n, c := range o.chunks {
-		for i := range c {
-			s := n<<6 + int64(i)
-			if c[i] == (cell{}) {
-				continue
-			}
-			d := t.at(floor(s*from, to))
-			d.count += c[i].count
-			d.errors += c[i].errors
-			d.busy += c[i].busy
-			if through := c[i].through; through != 0 {
-				// From s on, through more are in progress: until the end of the longer interval as time,
-				// from the next one on as through.
-				next := floor(s*from, to) + 1
-				if s*from == (next-1)*to {
-					d.through += through
-				} else {
-					d.busy += uint64(through * (next*to - s*from)) // may wrap; the sum does not
-					t.at(next).through += through
-				}
+		if c.used {
+			t.use(floor(n<<6*from, to)) // a chunk of shorter intervals is within one of longer ones
+		}
+		for i := range c.cells {
+			if c.cells[i] != (cell{}) {
+				t.mergeCell(&c.cells[i], (n<<6+int64(i))*from)
 			}
 		}
+	}
+	t.bound()
+}
+
+// mergeCell adds a cell of an interval that begins at begin and is not longer than those of t.
+func (t *timeline) mergeCell(c *cell, begin int64) {
+	to := steps[t.step]
+	n := floor(begin, to)
+	d := t.at(n)
+	d.count += c.count
+	d.errors += c.errors
+	d.busy += c.busy
+	switch {
+	case c.through == 0:
+	case begin == n*to:
+		d.through += c.through
+	default:
+		// From begin on, through more are in progress: until the end of the longer interval as
+		// time, from the next one on as through.
+		d.busy += uint64(c.through * ((n+1)*to - begin)) // may wrap; the sum does not
+		t.at(n + 1).through += c.through
 	}
 }
 
@@ -140,23 +174,31 @@ func (t *timeline) merge(o *timeline) {
 func (t *timeline) mean(first, last int64) float64 {
 	step := steps[t.step]
 	from, to := floor(first, step), floor(last, step)
-	busy, through, at := 0.0, int64(0), from
+	busy, whole, through, at := int64(0), int64(0), int64(0), from
 	for _, n := range slices.Sorted(maps.Keys(t.chunks)) {
-		for i := range t.chunks[n] {
-			s, x := n<<6+int64(i), &t.chunks[n][i]
+		for i := range t.chunks[n].cells {
+			s, x := n<<6+int64(i), &t.chunks[n].cells[i]
 			if s > to {
 				break
 			}
 			if *x == (cell{}) {
 				continue
 			}
-			busy += float64(through) * float64(s-at)
+			whole += through * (s - at)
 			at, through = s, through+x.through
-			busy += float64(int64(x.busy)) / float64(step)
+			busy += int64(x.busy)
 		}
 	}
-	busy += float64(through) * float64(to+1-at)
-	return busy / float64(to+1-from)
+	whole += through * (to + 1 - at)
+	return inProgress(busy, whole, step) / float64(to+1-from)
+}
+
+// inProgress returns how many intervals of a length are filled by an amount of time and by whole
+// intervals. The result is the same however the sum is divided into the two, also in its last
+// digit.
+func inProgress(busy, whole, step int64) float64 {
+	n := floor(busy, step)
+	return float64(busy-n*step)/float64(step) + float64(whole+n)
 }
 
 // Moment holds the requests of an interval of time.
@@ -195,10 +237,10 @@ func (t *timeline) each(yield func(Moment) bool) {
 				}
 			}
 		}
-		for i := range t.chunks[n] {
-			x := &t.chunks[n][i]
+		for i := range t.chunks[n].cells {
+			x := &t.chunks[n].cells[i]
 			through += x.through
-			busy := float64(int64(x.busy))/float64(step) + float64(through)
+			busy := inProgress(int64(x.busy), through, step)
 			if x.count > 0 || busy > 0 {
 				if !yield(Moment{time.UnixMicro((n<<6 + int64(i)) * step).UTC(), uint64(x.count), uint64(x.errors), busy}) {
 					return

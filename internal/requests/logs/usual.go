@@ -30,6 +30,14 @@ func Learn(rs *Routes, set *source.Set, formats []*logformat.Format) error {
 // learned is how much of each log Learn reads, in bytes.
 const learned = 2 << 20
 
+// Default returns the default groupings. With routes they are by route.
+func Default(routes *Routes, set *source.Set, formats []*logformat.Format) ([][]string, error) {
+	if routes != nil {
+		return [][]string{{"method", "route"}, {"requestor"}, {"status"}}, nil
+	}
+	return Usual(set, formats)
+}
+
 // Usual returns the default groupings. If most requests are Puppet's, these are the tables of
 // "Puppetmaster Performance Tuning with mod_mem_cache"; for Foreman, its controllers. Otherwise
 // they are HAProxy's back ends, if any, the method and path, the requestor, and the status.

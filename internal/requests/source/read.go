@@ -63,6 +63,7 @@ type state struct {
 	end    int64     // position read up to, in decompressed bytes
 	head   *Position // identifies a log that was read; lacks Offset
 	moved  bool      // it was gone when it was to be read
+	piece  *Piece    // what of it is read; nil for all
 }
 
 // NotRead describes a file that is not read, with the reason.
@@ -306,7 +307,17 @@ func (q *queue) ahead(ctx context.Context, c *cutter) error {
 func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	l := s.Logs[i]
 	s.states[i].end = l.skip
-	r, err := s.rest(i)
+	piece := Whole
+	if s.states[i].piece != nil {
+		piece = *s.states[i].piece
+	}
+	if piece.From >= piece.To {
+		if open := s.states[i].reader; open != nil {
+			return open.Close()
+		}
+		return nil
+	}
+	r, err := s.part(i, piece)
 	if s.WholeLines && l.of == "" && errors.Is(err, fs.ErrNotExist) {
 		s.states[i].moved = true // rotated since it was found: the next poll finds it by its new name
 		return nil
@@ -335,7 +346,7 @@ func (s *Set) read(ctx context.Context, i int, q *queue) (err error) {
 	if of, is := s.states[i].reader.(stream); is {
 		s.states[i].zeros += *of.padding
 	}
-	if err == nil && file != nil {
+	if err == nil && file != nil && piece == Whole {
 		s.states[i].head, err = headOf(file, min(s.states[i].end, headMost))
 	}
 	return err
