@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/logscli"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/formats"
@@ -36,20 +35,16 @@ container runtime, and be compressed (gzip, zstd, bzip2). A directory means all 
 files, - means standard input. The format is detected from the first lines. With
 --config the format and the names of the files are read from the server's configuration.
 The output names the format.`,
-		Annotations: map[string]string{moreFormats: logsFormats},
+		Annotations: map[string]string{moreFormats: logscli.Formats},
 		RunE: func(c *cobra.Command, args []string) error {
-			o.shown = logs.Shown{Groups: c.Flags().Changed("top"), Slowest: c.Flags().Changed("slowest")}
+			o.Shown = logs.Shown{Groups: c.Flags().Changed("top"), Slowest: c.Flags().Changed("slowest")}
 			return a.logs(c.Context(), o, args)
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas; repeatable (default depends on the log)")
-	f.IntVar(&o.slowest, "slowest", 5, "number of slowest requests shown")
-	cliutil.Reads(f, "by", "status", byDimension)
-	cliutil.Between(f, "slowest", 0, 10_000, 5)
-	f.BoolVar(&o.noPercentiles, "no-percentiles", false, "omit percentiles: faster, and less memory")
+	o.Grouping(c)
 	o.common(c)
-	f.StringVar(&o.save, "save", "", "also write all groups into this file, for fettle logs merge")
+	f.StringVar(&o.Save, "save", "", "also write all groups into this file, for fettle logs merge")
 	f.BoolVarP(&o.follow, "follow", "f", false, "show new requests as they are logged, through rotation, until Ctrl-C")
 	f.StringVar(&o.sinceLast, "since-last", "", "read only what is new since the last call; this file records the position")
 	cliutil.Excludes(c, "follow", "following continues from now", "since-last", "save", "until")
@@ -62,7 +57,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	if err := cmp.Or(mayReplace("--save", o.save, logs.PartBegins, partKind), cliutil.Writable("--since-last", o.sinceLast)); err != nil {
+	if err := cmp.Or(o.MaySave(), cliutil.Writable("--since-last", o.sinceLast)); err != nil {
 		return err
 	}
 	h, found, err := a.findLogs(&o, &paths)
@@ -84,7 +79,7 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if err != nil {
 		return err
 	}
-	if asked.By, err = awaited(ctx, func() ([][]string, error) { return groupings(asked, o.learn != "", set, logFormats) }); err != nil {
+	if asked.By, err = awaited(ctx, func() ([][]string, error) { return groupings(asked, o.Learn != "", set, logFormats) }); err != nil {
 		return err
 	}
 	if o.follow {
@@ -106,19 +101,10 @@ func (a *app) logs(ctx context.Context, o logsOptions, paths []string) error {
 	if res == nil {
 		return ui.Exit(ui.Usage, err)
 	}
-	if err == nil && o.sinceLast == "" && res.Nothing() {
-		err = fmt.Errorf("no line could be read as a request (%s)", internaltext.CountPlural(res.Unread.Lines, "line", "lines"))
+	if err == nil && o.sinceLast == "" {
+		err = logscli.NoRequest(res)
 	}
-	o.Another(res)
-	// Save the result of a truncated log: the next call continues after the read part.
-	err = errors.Join(err, o.keep(res))
-	rep := res.Report(o.sort, o.top)
-	if a.screen.Format == csvFormat || a.screen.Format == cliutil.OpenMetrics { // these formats have no field for messages
-		for _, l := range logs.NoUnit(rep.Logs) {
-			a.screen.SayOnce(l)
-		}
-	}
-	err = a.sayLogs(rep, o.shown, err)
+	err = o.Finish(a.screen, res, err)
 	if o.sinceLast != "" {
 		err = errors.Join(err, keepPositions(o.sinceLast, set))
 	}
@@ -182,13 +168,10 @@ func groupings(asked logs.Options, learn bool, set *source.Set, logFormats []*lo
 			return nil, err
 		}
 	}
-	switch {
-	case len(asked.By) > 0:
+	if len(asked.By) > 0 {
 		return asked.By, nil
-	case asked.Routes != nil:
-		return [][]string{{"method", "route"}, {"requestor"}, {"status"}}, nil
 	}
-	return logs.Usual(set, logFormats)
+	return logs.Default(asked.Routes, set, logFormats)
 }
 
 // logsHost returns the host of the logs. Without --root, a path may be any file of this machine.
@@ -199,41 +182,32 @@ func (a *app) logsHost() (*host.Host, error) {
 	return a.host()
 }
 
-// sayLogs prints a report. err is why it may be incomplete, or nil.
-func (a *app) sayLogs(r *logs.Report, shown logs.Shown, err error) error {
-	if u := r.Unread; u.ReadWith != "" && a.screen.Format != ui.Table && a.screen.Format != ui.Markdown {
-		a.screen.SayOnce(fmt.Sprintf("%s not read; they look like %s. To read them: %s", internaltext.CountPlural(u.Lines, "line", "lines"), u.LooksLike, u.ReadWith))
-	}
-	table := func(s *ui.Screen, r *logs.Report) { logs.Print(s, r, shown) }
-	return inForm(a, r, logsForms[*logs.Report]{table, logs.Page, logs.CSV, logs.OpenMetrics}, err)
+// logsOptions are the options of the verbs of logs.
+type logsOptions struct {
+	logscli.Options
+	workers   int
+	follow    bool
+	sinceLast string
+	config    []string
 }
 
-// logsForms holds functions that write a logs document in formats other than JSON and YAML.
-type logsForms[T any] struct {
-	table, page      func(*ui.Screen, T)
-	csv, openMetrics func(io.Writer, T) error
+// common adds the flags for reading logs.
+func (o *logsOptions) common(c *cobra.Command) {
+	o.Common(c)
+	o.configured(c)
+	c.Flags().IntVar(&o.workers, "workers", 0, "number of parallel readers (default one for each CPU)")
+	cliutil.Between(c.Flags(), "workers", 0, 1024, 2)
 }
 
-// inForm prints a logs document in the selected format. It returns err, or the error of printing.
-func inForm[T any](a *app, doc T, forms logsForms[T], err error) error {
-	if a.data() {
-		return a.result(doc, err)
-	}
-	switch a.screen.Format {
-	case csvFormat:
-		return errors.Join(err, forms.csv(a.screen.Out, doc))
-	case cliutil.OpenMetrics:
-		return errors.Join(err, forms.openMetrics(a.screen.Out, doc))
-	case ui.HTML:
-		forms.page(a.screen, doc)
-		return err
-	}
-	forms.table(a.screen, doc)
-	return err
+// configured adds the flag for the format in a server's configuration.
+func (o *logsOptions) configured(c *cobra.Command) {
+	c.Flags().StringArrayVar(&o.config, "config", nil, "server configuration with the log format: /etc/apache2, /etc/httpd, /etc/nginx, /etc/haproxy, /etc/puppetlabs/puppetserver, or a main file; repeatable")
+	cliutil.Exclusive(c, "format", "config")
 }
 
-// csvFormat is the format for spreadsheets.
-const csvFormat ui.Format = "csv"
-
-// logsFormats are the output formats that only logs has.
-const logsFormats = string(csvFormat + " " + cliutil.OpenMetrics)
+// asked returns the options for reading logs. The default dimensions are not yet included.
+func (o logsOptions) asked(now time.Time) (logs.Options, error) {
+	out, err := o.Asked(now)
+	out.Workers = o.workers
+	return out, err
+}

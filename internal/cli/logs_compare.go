@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/logscli"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/formats"
 	"fettle.dev/fettle/internal/requests/logs"
@@ -20,7 +20,7 @@ import (
 )
 
 func logsCompareCommand(a *app) *cobra.Command {
-	o := logsOptions{slowest: 0}
+	o := logsOptions{}
 	c := &cobra.Command{
 		Use: "compare BEFORE AFTER", Short: "Compare two logs: what became slower or faster",
 		Long: `Compares two logs (BEFORE and AFTER are files or directories). Each side is divided into
@@ -28,23 +28,23 @@ func logsCompareCommand(a *app) *cobra.Command {
 mean is split into a change of the mix of requests and a change of their durations. A
 log does not show other changes between the two times; for a proof use fettle prove
 --live.`,
-		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logsFormats},
+		Args: cobra.ExactArgs(2), Annotations: map[string]string{moreFormats: logscli.Formats},
 		RunE: func(c *cobra.Command, args []string) error {
-			o.shown.Groups = c.Flags().Changed("top")
+			o.Shown.Groups = c.Flags().Changed("top")
 			return a.logsCompare(c.Context(), o, args[0], args[1])
 		},
 	}
 	f := c.Flags()
 	o.common(c)
-	f.StringArrayVar(&o.by, "by", nil, "group by a dimension, or by several separated by commas (default depends on the log)")
-	cliutil.Reads(f, "by", "status", byDimension)
+	f.StringArrayVar(&o.By, "by", nil, "group by a dimension, or by several separated by commas (default depends on the log)")
+	logscli.ByDimension(c)
 	return c
 }
 
 func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after string) error {
 	asked, err := o.asked(time.Now())
 	if err == nil && len(asked.By) > 1 {
-		err = ui.Instead(ui.Usage, errors.New("--by given twice; separate dimensions with commas"), "", "--by="+strings.Join(o.by, ","))
+		err = ui.Instead(ui.Usage, errors.New("--by given twice; separate dimensions with commas"), "", "--by="+strings.Join(o.By, ","))
 	}
 	if err != nil {
 		return ui.Exit(ui.Usage, err)
@@ -80,7 +80,7 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	}
 	reading := sets{find: o.Find}
 	stop := a.screen.Percent("reading both logs twice", reading.progress)
-	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, reading.next, asked, o.sort, o.top)
+	c, err := logs.Compare(ctx, h, []string{before}, []string{after}, reading.next, asked, o.Sort, o.Top)
 	stop()
 	if ctx.Err() != nil {
 		return ui.Exit(ui.Interrupted, errors.New("interrupted"))
@@ -91,8 +91,8 @@ func (a *app) logsCompare(ctx context.Context, o logsOptions, before, after stri
 	if c == nil {
 		return err
 	}
-	table := func(s *ui.Screen, c *logs.Comparison) { logs.PrintComparison(s, c, o.shown.Groups) }
-	return inForm(a, c, logsForms[*logs.Comparison]{table, logs.ComparisonPage, logs.ComparisonCSV, logs.ComparisonOpenMetrics}, err)
+	table := func(s *ui.Screen, c *logs.Comparison) { logs.PrintComparison(s, c, o.Shown.Groups) }
+	return logscli.InForm(a.screen, c, logscli.Forms[*logs.Comparison]{Table: table, Page: logs.ComparisonPage, CSV: logs.ComparisonCSV, OpenMetrics: logs.ComparisonOpenMetrics}, err)
 }
 
 // sets holds the log sets that a comparison reads one after the other. It reads each side twice.

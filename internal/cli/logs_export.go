@@ -34,8 +34,9 @@ given as for fettle logs: files, directories, - for standard input, or --config.
 		},
 	}
 	c.Flags().StringVar(&file, "parquet", "", "file to write, or to replace if it is a Parquet file")
-	o.selects(c)
-	o.lines(c)
+	o.Selects(c)
+	o.Lines(c)
+	o.configured(c)
 	return c
 }
 
@@ -95,7 +96,7 @@ func mayExport(file string) error {
 	if err := cliutil.Writable("--parquet", file); err != nil {
 		return err
 	}
-	special, err := replaceable(file, export.Magic, "Parquet file")
+	special, err := cliutil.Replaceable(file, export.Magic, "Parquet file")
 	if err == nil && special {
 		err = ui.Exit(ui.Usage, fmt.Errorf("--parquet %s: not a regular file", file))
 	}

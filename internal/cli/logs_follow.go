@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fettle.dev/fettle/internal/cliutil/logscli"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/formats"
@@ -46,7 +47,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 	for {
 		if live {
 			width, height := a.screen.Size()
-			a.screen.Frame(logs.LiveScreen(f.Report(o.sort, o.top), time.Since(began), width, height))
+			a.screen.Frame(logs.LiveScreen(f.Report(o.Sort, o.Top), time.Since(began), width, height))
 		}
 		select {
 		case <-ctx.Done():
@@ -56,7 +57,7 @@ func (a *app) follow(ctx context.Context, h *host.Host, o logsOptions, asked log
 			if f.Lost > lost {
 				a.screen.Say("%s", lostPart)
 			}
-			return errors.Join(err, a.sayLogs(f.Report(o.sort, o.top), o.shown, nil))
+			return errors.Join(err, logscli.Show(a.screen, f.Report(o.Sort, o.Top), o.Shown, nil))
 		case <-tick.C:
 		}
 		if err := f.Poll(ctx); err != nil && ctx.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fettle.dev/fettle/internal/cliutil"
+	"fettle.dev/fettle/internal/cliutil/logscli"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/formats"
@@ -21,7 +22,7 @@ import (
 )
 
 func logsPuppetReportsCommand(a *app) *cobra.Command {
-	o := logsOptions{sort: logs.Sorts[0], groups: 1}
+	o := logsOptions{Options: logscli.Options{Sort: logs.Sorts[0], Groups: 1}}
 	var access []string
 	c := &cobra.Command{
 		Use: "puppet-reports DIR", Short: "Show where the time of Puppet agent runs went",
@@ -30,23 +31,23 @@ resource. It reads the files of the server's "store" report processor,
 reportdir/NODE/TIME.yaml (/opt/puppetlabs/server/data/puppetserver/reports, on Debian
 /var/lib/puppetserver/reports), or an agent's last_run_report.yaml. With --access-log it
 also shows how much of the time that agents wait for catalogs is spent in the server.`,
-		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(csvFormat)},
+		Args: cobra.ExactArgs(1), Annotations: map[string]string{moreFormats: string(logscli.CSV)},
 		RunE: func(c *cobra.Command, args []string) error {
-			o.shown.Groups = c.Flags().Changed("top")
+			o.Shown.Groups = c.Flags().Changed("top")
 			return a.logsPuppetReports(c.Context(), o, args[0], access)
 		},
 	}
 	f := c.Flags()
 	f.StringArrayVar(&access, "access-log", nil, "access log of the server for the same time, or a directory of logs; repeatable")
-	f.StringVar(&o.since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h for two hours ago")
-	f.StringVar(&o.until, "until", "", "only runs whose report was stored before this time")
-	f.IntVar(&o.top, "top", 10, "number of types, resources and nodes shown; 0 for all")
+	f.StringVar(&o.Since, "since", "", "only runs whose report was stored since this time: 2026-11-20, 2026-11-20T13:00, or 2h for two hours ago")
+	f.StringVar(&o.Until, "until", "", "only runs whose report was stored before this time")
+	f.IntVar(&o.Top, "top", 10, "number of types, resources and nodes shown; 0 for all")
 	f.IntVar(&o.workers, "workers", 0, "number of parallel readers (default one for each CPU)")
-	o.lines(c)
+	o.Lines(c)
+	o.configured(c)
 	cliutil.Between(f, "top", 0, 100_000_000, 20)
 	cliutil.Between(f, "workers", 0, 1024, 2)
-	cliutil.Reads(f, "since", "2h", readsMoment)
-	cliutil.Reads(f, "until", "1h", readsMoment)
+	logscli.Moments(c)
 	return c
 }
 
@@ -112,7 +113,7 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 			read = append(read, logs.LogOf(l, logFormats[i], set.Cut(i)))
 		}
 	}
-	r := runs.Report(dir, served, read, o.top)
+	r := runs.Report(dir, served, read, o.Top)
 	if r.Runs == 0 {
 		err = fmt.Errorf("%s: no readable report of an agent run", dir)
 		if r.Unread.Files == 0 {
@@ -123,10 +124,10 @@ func (a *app) logsPuppetReports(ctx context.Context, o logsOptions, dir string, 
 	switch {
 	case a.data():
 		return a.result(r, err)
-	case a.screen.Format == csvFormat:
+	case a.screen.Format == logscli.CSV:
 		return errors.Join(err, puppetrun.CSV(a.screen.Out, r))
 	}
-	puppetrun.Print(a.screen, r, o.shown.Groups)
+	puppetrun.Print(a.screen, r, o.Shown.Groups)
 	return err
 }
 

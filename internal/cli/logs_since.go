@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 
+	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -52,7 +53,7 @@ func keepPositions(file string, set *source.Set) error {
 	if err != nil {
 		return err
 	}
-	if err := replace(file, append(text, '\n'), []byte(`{"schema":"`+positionsSchema), "file of positions"); err != nil {
+	if err := cliutil.Replace(file, append(text, '\n'), []byte(`{"schema":"`+positionsSchema), "file of positions"); err != nil {
 		return fmt.Errorf("--since-last: %w", err)
 	}
 	return nil

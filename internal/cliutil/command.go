@@ -1,7 +1,7 @@
 // Package cliutil is the common part of the command lines of fettle and kubectl fettle. It
 // checks flags and arguments: errors have an exit code and a call that works. It also prints
 // results and failures. The subpackages are verbs of both programs: size, loadcli (the flags of
-// an HTTP load).
+// an HTTP load), logscli (the flags and output of logs).
 package cliutil
 
 import (

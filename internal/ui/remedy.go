@@ -60,8 +60,8 @@ func AsRoot(err error, hint string) error {
 	return &Error{Code: Refused, Err: err, Hint: hint, Remedy: &Remedy{Root: true}}
 }
 
-// advice returns the hint and the remedy of the outermost error with either.
-func advice(err error) (hint string, remedy *Remedy) {
+// Advice returns the hint and the remedy of the outermost error with either.
+func Advice(err error) (hint string, remedy *Remedy) {
 	for e := (*Error)(nil); errors.As(err, &e); err = e.Err {
 		if e.Hint != "" || e.Remedy != nil {
 			return e.Hint, e.Remedy
@@ -79,7 +79,7 @@ func advice(err error) (hint string, remedy *Remedy) {
 // advise prints how to resolve an error: its hint and the suggested command. For invalid
 // arguments without a known remedy it prints an example of the verb.
 func (s *Screen) advise(err error) {
-	hint, remedy := advice(err)
+	hint, remedy := Advice(err)
 	if remedy != nil && remedy.OwnState {
 		own := *remedy
 		own.Instead = []string{"--state-dir=" + homeState()}

@@ -66,7 +66,7 @@ var districts = []district{
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
 	{path: "internal/update", layer: 4, budget: budget{1, 600, 13}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
-	{path: "internal/cliutil", layer: 4, budget: budget{3, 3720, 76}},
+	{path: "internal/cliutil", layer: 4, budget: budget{4, 4030, 89}},
 	{path: "kube", layer: 4, budget: budget{24, 43750, 915}},
 	{path: "internal/cli", layer: 5, budget: budget{1, 13250, 34}},
 	{path: "kube/cli", layer: 5, budget: budget{1, 7650, 21}},
@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 101, "kube/cmd/kubectl-fettle": 102}
+var linked = map[string]int{"cmd/fettle": 103, "kube/cmd/kubectl-fettle": 102}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -1,4 +1,4 @@
-package cli
+package cliutil
 
 import (
 	"bytes"
@@ -6,16 +6,15 @@ import (
 	"io"
 	"os"
 
-	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/host"
 	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
-// replace writes a document atomically. It may replace an older one of the same kind, which
+// Replace writes a document atomically. It may replace an older one of the same kind, which
 // begins with begins. Other files are not overwritten: users easily name the evidence by mistake.
-func replace(name string, text, begins []byte, kind string) error {
-	switch special, err := replaceable(name, begins, kind); {
+func Replace(name string, text, begins []byte, kind string) error {
+	switch special, err := Replaceable(name, begins, kind); {
 	case err != nil:
 		return err
 	case special:
@@ -24,18 +23,18 @@ func replace(name string, text, begins []byte, kind string) error {
 	return host.WriteFile(name, text, 0o644)
 }
 
-// mayReplace returns an error if the file of an option cannot be written or must not be replaced.
-func mayReplace(option, name string, begins []byte, kind string) error {
-	if err := cliutil.Writable(option, name); name == "" || err != nil {
+// MayReplace returns an error if the file of an option cannot be written or must not be replaced.
+func MayReplace(option, name string, begins []byte, kind string) error {
+	if err := Writable(option, name); name == "" || err != nil {
 		return err
 	}
-	_, err := replaceable(name, begins, kind)
+	_, err := Replaceable(name, begins, kind)
 	return err
 }
 
-// replaceable returns an error if a file must not be replaced. special reports whether it is a
+// Replaceable returns an error if a file must not be replaced. special reports whether it is a
 // device or a pipe.
-func replaceable(name string, begins []byte, kind string) (special bool, err error) {
+func Replaceable(name string, begins []byte, kind string) (special bool, err error) {
 	if f, err := os.Open(name); err == nil {
 		begin := make([]byte, len(begins))
 		st, unknown := f.Stat()
