@@ -48,7 +48,7 @@ The output names the format.`,
 	f.BoolVarP(&o.follow, "follow", "f", false, "show new requests as they are logged, through rotation, until Ctrl-C")
 	f.StringVar(&o.sinceLast, "since-last", "", "read only what is new since the last call; this file records the position")
 	cliutil.Excludes(c, "follow", "following continues from now", "since-last", "save", "until")
-	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a), logsExportCommand(a), logsPuppetReportsCommand(a))
+	c.AddCommand(logsMergeCommand(a), logsCompareCommand(a), logsExportCommand(a), logsPuppetReportsCommand(a), logsWorkerCommand(a))
 	return c
 }
 

@@ -299,7 +299,9 @@ func (o *Finder) Another(r *logs.Result) {
 		case err == nil && f.Text != "":
 			u.LooksLike, u.Format = f.Name, f.Text
 		case err == nil && f.Name == logformat.JSONLines:
-			u.LooksLike, u.ReadWith = f.Name, fmt.Sprintf("grep '{' %s | fettle logs -", text.Quote(first.Path))
+			if u.LooksLike = f.Name; o.Command == "" { // else the log is not on this machine
+				u.ReadWith = fmt.Sprintf("grep '{' %s | fettle logs -", text.Quote(first.Path))
+			}
 			return
 		default:
 			continue
