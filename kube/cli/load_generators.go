@@ -12,13 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
-	"sigs.k8s.io/yaml"
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/evidence"
@@ -26,19 +22,16 @@ import (
 	loadfleet "fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/kube/job"
 	"fettle.dev/fettle/kube/load/generators"
-	"fettle.dev/fettle/kube/load/mux"
 	loadrun "fettle.dev/fettle/kube/load/run"
 )
 
 // generatorOptions are the options of verbs that run generators in pods.
 type generatorOptions struct {
-	all         *loadOptions
-	count       int
-	image       string
-	cpu, memory string
-	startWithin time.Duration
-	recorded    string // command line for the record
+	podOptions
+	all      *loadOptions
+	recorded string // command line for the record
 }
 
 // RunResult is the JSON form of a load: the headline, and the record of the run.
@@ -49,47 +42,21 @@ type RunResult struct {
 
 // flags adds the flags, with the checks of their values.
 func (o *generatorOptions) flags(c *cobra.Command) {
-	f := c.Flags()
 	o.count = 1
-	f.StringVar(&o.image, "image", "", "container image of fettle, of this version")
-	f.StringVar(&o.cpu, "cpu", "100m", "CPU that each pod requests, such as 500m or 2")
-	f.StringVar(&o.memory, "memory", "256Mi", "memory that each pod requests, which is also its limit, such as 1Gi")
-	f.DurationVar(&o.startWithin, "start-within", 2*time.Minute, "maximum time until all pods run, such as 5m")
-	cliutil.Between(f, "start-within", time.Second, time.Hour, 2*time.Minute)
-	for name, example := range map[string]string{"cpu": "500m", "memory": "256Mi"} {
-		cliutil.Reads(f, name, example, quantity)
-	}
-	cliutil.Check(c, func([]string) error {
-		if o.image == "" {
-			return ui.Retry(ui.Usage, errors.New("--image is missing: a container image of fettle, of this version"), "", "--image=registry.example/fettle:1")
-		}
-		return nil
-	})
+	o.podOptions.flags(c, "100m", "256Mi")
 }
 
 // loadFlags adds the flags of a load: the number of generators, and what they may load.
 func (o *generatorOptions) loadFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&o.count, "generators", 1, "number of pods that generate the load")
-	cliutil.Between(f, "generators", 1, generators.MaxCount, 8)
+	cliutil.Between(f, "generators", 1, job.MaxCount, 8)
 	f.Lookup("allow").Usage = "HOST:PORT or network that may be loaded; repeatable; all servers must be allowed"
 	cliutil.Reads(f, "allow", "web.shop.svc:8080", func(word string) error {
 		_, err := engine.ParseAllowed(c.Context(), []string{word}, outside{})
 		return err
 	})
 	o.flags(c)
-}
-
-// quantity rejects words that are not positive quantities of Kubernetes.
-func quantity(word string) error {
-	q, err := resource.ParseQuantity(word)
-	if err == nil && q.Sign() <= 0 {
-		err = errors.New("want more than 0")
-	}
-	if err != nil {
-		return errors.New("want a quantity of Kubernetes above 0, such as 500m, 2 or 1Gi")
-	}
-	return nil
 }
 
 // Times that are added to the load's own for the deadline of the pods.
@@ -147,42 +114,21 @@ func planError(err error) error {
 
 // generatorSet returns the generators of a load, whose job they read from Secrets, and the store of
 // runs. Without connect it asks no cluster.
-func (a *app) generatorSet(o *generatorOptions, deadline time.Duration, job any, connect bool) (*generators.Set, error) {
-	namespace, err := a.namespaceOfContext()
-	if !connect && err != nil {
-		namespace, err = a.namespaceOr("default"), nil
-	}
+func (a *app) generatorSet(o *generatorOptions, deadline time.Duration, load any, connect bool) (*generators.Set, error) {
+	base, err := a.jobSet(&o.podOptions, "fettle-load", connect)
 	if err != nil {
 		return nil, err
 	}
-	set := &generators.Set{Request: generators.Request{
-		Namespace: namespace, Name: jobName(!connect), Image: o.image, Count: o.count, CPU: resource.MustParse(o.cpu), Memory: resource.MustParse(o.memory),
-		Deadline: o.startWithin + loadfleet.ToStart + deadline + toLose + toEnd, Alone: o.startWithin + toAttach,
-	}}
-	if set.Load, err = json.Marshal(job); err != nil {
+	base.Request = generators.Generators(base.Request)
+	base.Deadline, base.Alone = o.startWithin+loadfleet.ToStart+deadline+toLose+toEnd, o.startWithin+toAttach
+	set := &generators.Set{Set: *base}
+	if set.Load, err = json.Marshal(load); err != nil {
 		return nil, err
 	}
 	if n := len(set.Load); n > generators.MaxLoad {
 		return nil, ui.Exit(ui.Usage, text.Errorf("certificates, headers, bodies and requests take %s, but Secrets hold at most %d; use fewer or smaller files", text.Count(n, "byte"), generators.MaxLoad))
 	}
-	if !connect {
-		return set, nil
-	}
-	if set.Config, err = a.config(); err != nil {
-		return nil, err
-	}
-	if set.Server, err = mux.Connect(set.Config, 1); err != nil {
-		return nil, ui.Exit(ui.Usage, err)
-	}
 	return set, nil
-}
-
-// jobName returns a new name for a Job, or an example.
-func jobName(example bool) string {
-	if example {
-		return "fettle-load-example"
-	}
-	return "fettle-load-" + utilrand.String(5)
 }
 
 // printGenerators prints the objects. It leaves out the keys.
@@ -197,89 +143,32 @@ func (a *app) printGenerators(set *generators.Set) error {
 		secret.Data = nil
 		objects = append(objects, secret)
 	}
-	for _, object := range objects {
-		// Kubernetes sets the status, which has no omitempty.
-		content, err := json.Marshal(object)
-		if err != nil {
-			return err
-		}
-		var fields map[string]any
-		if err := json.Unmarshal(content, &fields); err != nil {
-			return err
-		}
-		delete(fields, "status")
-		printed, err := yaml.Marshal(fields)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.screen.Out, "---\n%s", printed)
-	}
-	return nil
+	return a.printObjects(objects...)
 }
 
 // generate creates the generators, calls use with a fleet of them, and deletes them. use may delete
 // them earlier, with end.
 func (a *app) generate(ctx context.Context, o *generatorOptions, set *generators.Set, use func(f *loadfleet.Fleet, end func() error) error) (err error) {
-	if err := a.mayGenerate(ctx, set); err != nil {
+	set.AnyUser = job.OpenShift(ctx, set.Server)
+	if err := a.mayCreate(ctx, &set.Set, set.Role()); err != nil {
 		return err
 	}
 	secrets := "its Secret"
 	if n := len(set.Secrets("")); n > 1 {
 		secrets = fmt.Sprintf("its %d Secrets", n)
 	}
-	a.screen.Say("creating Job %s with %s and %s in namespace %s, each pod with %s of memory and a request for CPU %s; Kubernetes ends it at %s at the latest", set.Name, text.Count(set.Count, "pod"), secrets, set.Namespace, o.memory, o.cpu, time.Now().Add(set.Deadline).Local().Format(time.TimeOnly))
-	var once sync.Once
-	remove := func() (err error) {
-		once.Do(func() {
-			if err = set.Delete(ctx); err != nil {
-				err = ui.Hinted(ui.Incomplete, err, fmt.Sprintf("Kubernetes removes it after its deadline, or: kubectl delete job %s --namespace %s", set.Name, set.Namespace))
-			}
+	a.sayCreates(&set.Set, &o.podOptions, " and "+secrets)
+	return a.inJob(ctx, &set.Set, set.Create, func(end func() error) error {
+		f, err := a.generators(ctx, o, set)
+		if err != nil {
+			return interruptedOr(ctx, err, "nothing was sent")
+		}
+		defer f.Close()
+		return use(f, func() error {
+			f.Close()
+			return end()
 		})
-		return err
-	}
-	defer func() { err = errors.Join(err, remove()) }()
-	if err := set.Create(ctx); err != nil {
-		return interruptedOr(ctx, err, "nothing was sent")
-	}
-	f, err := a.generators(ctx, o, set)
-	if err != nil {
-		return interruptedOr(ctx, err, "nothing was sent")
-	}
-	defer f.Close()
-	return use(f, func() error {
-		f.Close()
-		return remove()
 	})
-}
-
-// mayGenerate returns an error if this user lacks a right.
-func (a *app) mayGenerate(ctx context.Context, set *generators.Set) error {
-	set.AnyUser = generators.OpenShift(ctx, set.Server)
-	missing, err := set.Missing(ctx)
-	var rights []string
-	for _, r := range missing {
-		rights = append(rights, r.String())
-	}
-	switch {
-	case ctx.Err() != nil:
-		return interruptedLoad("nothing was created")
-	case err != nil:
-		return err
-	case len(missing) > 0:
-		return ui.Hinted(ui.Failed, fmt.Errorf("nothing was created: rights are missing in namespace %s: %s", set.Namespace, strings.Join(rights, ", ")), "the manual page has a Role with all of them; kubectl auth can-i --list --namespace "+set.Namespace+" shows yours")
-	}
-	return nil
-}
-
-func interruptedLoad(left string) error {
-	return ui.Exit(ui.Interrupted, errors.New("interrupted: "+left))
-}
-
-func interruptedOr(ctx context.Context, err error, left string) error {
-	if ctx.Err() != nil {
-		return interruptedLoad(left)
-	}
-	return err
 }
 
 // generators waits for the pods, and connects to them.

@@ -35,6 +35,7 @@ import (
 	"fettle.dev/fettle/internal/requests/load"
 	loadfleet "fettle.dev/fettle/internal/requests/load/fleet"
 	"fettle.dev/fettle/internal/requests/load/scenario"
+	"fettle.dev/fettle/internal/requests/logs/shares"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -73,6 +74,7 @@ func (p *podAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case slices.Contains(p.refused, r.Method+" "+last):
 		refuse(w, http.StatusForbidden, "Forbidden")
 	case last == "pods" && r.Method == http.MethodGet:
+		p.control()
 		items := []any{}
 		p.all("pods", func(o map[string]any) { items = append(items, o) })
 		w.Header().Set("Content-Type", "application/json")
@@ -102,20 +104,26 @@ func (p *podAPI) control() {
 	defer p.mu.Unlock()
 	owners := map[string]bool{}
 	for _, job := range p.objects["jobs"] {
-		meta := job["metadata"].(map[string]any)
+		meta, spec := job["metadata"].(map[string]any), job["spec"].(map[string]any)
 		owners[meta["uid"].(string)] = true
-		for i := range int(job["spec"].(map[string]any)["completions"].(float64)) {
-			name := fmt.Sprintf("%s-%d-x", meta["name"], i)
-			if p.objects["pods"][meta["namespace"].(string)+"/"+name] != nil || p.writes["POST pods "+name] > 0 {
-				continue
+		container := spec["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0]
+		for i := range int(spec["completions"].(float64)) {
+			for retry := range 1 + int(spec["backoffLimitPerIndex"].(float64)) {
+				name := fmt.Sprintf("%s-%d-x%s", meta["name"], i, strings.Repeat("x", retry))
+				if o := p.objects["pods"][meta["namespace"].(string)+"/"+name]; o != nil && o["status"].(map[string]any)["phase"] != "Failed" {
+					break
+				} else if o != nil || p.writes["POST pods "+name] > 0 {
+					continue
+				}
+				p.writes["POST pods "+name]++
+				status := map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{"state": map[string]any{"running": map[string]any{}}}}}
+				if p.state != nil {
+					p.state(i, status)
+				}
+				p.store("pods", map[string]any{"metadata": map[string]any{"name": name, "namespace": meta["namespace"], "annotations": map[string]any{"batch.kubernetes.io/job-completion-index": fmt.Sprint(i)}, "owner": meta["uid"]},
+					"spec": map[string]any{"nodeName": fmt.Sprintf("node%d", i%2), "containers": []any{container}}, "status": status})
+				break
 			}
-			p.writes["POST pods "+name]++
-			status := map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{"state": map[string]any{"running": map[string]any{}}}}}
-			if p.state != nil {
-				p.state(i, status)
-			}
-			p.store("pods", map[string]any{"metadata": map[string]any{"name": name, "namespace": meta["namespace"], "annotations": map[string]any{"batch.kubernetes.io/job-completion-index": fmt.Sprint(i)}, "owner": meta["uid"]},
-				"spec": map[string]any{"nodeName": fmt.Sprintf("node%d", i%2), "containers": []any{map[string]any{"name": "generator", "resources": map[string]any{"limits": map[string]any{"memory": "256Mi"}}}}}, "status": status})
 		}
 	}
 	for _, resource := range []string{"pods", "secrets"} {
@@ -124,7 +132,7 @@ func (p *podAPI) control() {
 			if refs, is := o["metadata"].(map[string]any)["ownerReferences"].([]any); is {
 				owner = refs[0].(map[string]any)["uid"].(string)
 			}
-			if !owners[owner] {
+			if owner != "" && !owners[owner] {
 				delete(p.objects[resource], key)
 			}
 		}
@@ -167,17 +175,21 @@ func (p *podAPI) attach(w http.ResponseWriter, r *http.Request, namespace, pod s
 			}
 		}
 	}()
-	worker := workerOf(p.stored())
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
-	_ = loadfleet.Serve(ctx, in, writerFunc(func(text []byte) (int, error) {
+	out := writerFunc(func(text []byte) (int, error) {
 		if p.lose != nil && p.lose(namespace+"/"+pod, string(text)) {
 			_ = conn.Close()
 			return 0, io.ErrClosedPipe
 		}
 		send(channelStdout, text)
 		return len(text), nil
-	}), worker, 0)
+	})
+	if r.URL.Query().Get("container") == "reader" {
+		_ = shares.Serve(ctx, in, out, time.Hour)
+	} else {
+		_ = loadfleet.Serve(ctx, in, out, workerOf(p.stored()), 0)
+	}
 	send(channelError, []byte(`{"status":"Success"}`))
 }
 

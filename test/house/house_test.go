@@ -67,9 +67,9 @@ var districts = []district{
 	{path: "internal/update", layer: 4, budget: budget{1, 600, 13}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
 	{path: "internal/cliutil", layer: 4, budget: budget{4, 4030, 89}},
-	{path: "kube", layer: 4, budget: budget{24, 43750, 915}},
+	{path: "kube", layer: 4, budget: budget{26, 44200, 926}},
 	{path: "internal/cli", layer: 5, budget: budget{1, 13250, 34}},
-	{path: "kube/cli", layer: 5, budget: budget{1, 7650, 21}},
+	{path: "kube/cli", layer: 5, budget: budget{1, 7850, 21}},
 	{path: "packaging/man", layer: 6, budget: budget{1, 50, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 103, "kube/cmd/kubectl-fettle": 102}
+var linked = map[string]int{"cmd/fettle": 103, "kube/cmd/kubectl-fettle": 106}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -1,4 +1,4 @@
-package generators
+package job
 
 import (
 	"bufio"
@@ -19,18 +19,10 @@ import (
 	"fettle.dev/fettle/internal/ssh"
 )
 
-// Places returns the pods as places of a fleet.
-func (s *Set) Places(pods []Pod) (all []fleet.Place) {
-	for _, pod := range pods {
-		all = append(all, fleet.Place{Name: pod.Name, Open: func(ctx context.Context, maxLine int) (fleet.Session, error) { return s.attach(ctx, pod, maxLine) }})
-	}
-	return all
-}
-
 // toKnow is the time after which the API server knows why a pod has ended.
 const toKnow = 5 * time.Second
 
-// toEnd is the time in which a generator ends after its input.
+// toEnd is the time in which a container ends after its input.
 const toEnd = 5 * time.Second
 
 // session is the stream to a pod's standard input and output.
@@ -46,14 +38,15 @@ type session struct {
 	err     error // of the stream, once done is closed
 }
 
-// attach connects to a pod. If the connection fails, the session's first line is the error.
-func (s *Set) attach(ctx context.Context, pod Pod, maxLine int) (fleet.Session, error) {
+// Attach connects to the standard input and output of a pod. A line of it has at most maxLine bytes.
+// If the connection fails, the session's first line is the error.
+func (s *Set) Attach(ctx context.Context, pod Pod, maxLine int) (fleet.Session, error) {
 	base, _, err := rest.DefaultServerUrlFor(s.Config)
 	if err != nil {
 		return nil, err
 	}
-	at := base.JoinPath(s.path("/api/v1", "pods/"+pod.Name+"/attach"))
-	at.RawQuery = url.Values{"container": {"generator"}, "stdin": {"true"}, "stdout": {"true"}}.Encode()
+	at := base.JoinPath(s.Path("/api/v1", "pods/"+pod.Name+"/attach"))
+	at.RawQuery = url.Values{"container": {s.Container}, "stdin": {"true"}, "stdout": {"true"}}.Encode()
 	executor, err := remotecommand.NewWebSocketExecutor(s.Config, http.MethodGet, at.String())
 	if err != nil {
 		return nil, err
@@ -73,7 +66,7 @@ func (s *Set) attach(ctx context.Context, pod Pod, maxLine int) (fleet.Session, 
 	return c, nil
 }
 
-// Write sends bytes to the generator.
+// Write sends bytes to the pod.
 func (c *session) Write(text []byte) (int, error) {
 	n, err := c.in.Write(text)
 	if errors.Is(err, io.ErrClosedPipe) {
@@ -82,7 +75,7 @@ func (c *session) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Line reads one line of the generator.
+// Line reads one line of the pod.
 func (c *session) Line() ([]byte, error) {
 	line, err := ssh.ReadLine(c.out, c.maxLine)
 	if errors.Is(err, io.EOF) {
@@ -98,19 +91,19 @@ func (c *session) failure(err error) error {
 		err = c.err
 	}
 	wait := toKnow
-	if c.killed.Load() { // the generator was silent before, or the caller is interrupted
+	if c.killed.Load() { // the pod was silent before, or the caller is interrupted
 		wait = 0
 	}
 	return c.set.why(c.pod, wait, err)
 }
 
-// Kill closes the connection, which ends the generator's input.
+// Kill closes the connection, which ends the pod's input.
 func (c *session) Kill() {
 	c.killed.Store(true)
 	c.cancel()
 }
 
-// Close ends the generator's input and waits for the generator to end.
+// Close ends the pod's input and waits for its process to end.
 func (c *session) Close() {
 	_ = c.in.Close()
 	select {
