@@ -32,8 +32,8 @@ var program = calls.Program{
 		"as", "as-group", "as-uid", "certificate-authority", "client-certificate", "client-key", "cluster", "context", "kubeconfig", "namespace",
 		"request-timeout", "server", "tls-server-name", "token", "user",
 		// Names of files, objects and addresses.
-		"body", "cacert", "cert", "certname", "connect-to", "header", "host-certs", "key", "method", "organization", "pass-env", "pass-file", "pkcs12", "puppet-ssldir", "urls",
-		"daemonset", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "format", "health-address", "image", "kubelet-dir", "kubelet-unit", "log",
-		"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "product-version", "prometheus", "prometheus-token", "root", "set", "state", "state-dir", "user-data", "uuid", "write",
+		"body", "cacert", "cert", "certname", "claim", "connect-to", "header", "host-certs", "key", "method", "organization", "pass-env", "pass-file", "pkcs12", "puppet-ssldir", "urls",
+		"daemonset", "duration", "etcd-cacert", "etcd-cert", "etcd-endpoints", "etcd-key", "file", "format", "health-address", "image", "kubelet-dir", "kubelet-unit", "log",
+		"machine-namespace", "metrics-address", "metrics-cert-dir", "node", "only", "product-version", "prometheus", "prometheus-token", "root", "save", "set", "state", "state-dir", "user-data", "uuid", "where", "write",
 	},
 }

@@ -15,6 +15,8 @@ import (
 	"fettle.dev/fettle/internal/cliutil/loadcli"
 	"fettle.dev/fettle/internal/cliutil/size"
 	"fettle.dev/fettle/internal/kuberelease"
+	"fettle.dev/fettle/internal/logformat"
+	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/kube/machine"
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/kube/tuned"
@@ -29,12 +31,14 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		}
 	}
 	nodes := func() string { return "/api/v1/nodes" }
-	pods := func() string {
-		namespace, err := a.namespaceOfContext()
-		if err != nil {
-			return ""
+	inNamespace := func(resource string) func() string {
+		return func() string {
+			namespace, err := a.namespaceOfContext()
+			if err != nil {
+				return ""
+			}
+			return "/api/v1/namespaces/" + namespace + "/" + resource
 		}
-		return "/api/v1/namespaces/" + namespace + "/pods"
 	}
 	var kinds []string
 	for _, k := range tuned.Kinds {
@@ -51,7 +55,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"agent --allow":                allowed,
 		"agent --node":                 a.completeNames(nodes),
 		"pod explain --node":           a.completeNames(nodes),
-		"pod verify":                   a.completeNames(pods),
+		"pod verify":                   a.completeNames(inNamespace("pods")),
 		"health":                       a.completeNames(machines("machinehealthchecks")),
 		"scale plan":                   a.completeNames(machines("machinesets")),
 		"scale execute":                a.completeNames(machines("machinesets")),
@@ -70,6 +74,9 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"check --for":                  targets,
 		"check --explain":              completeRules(""),
 		"check --disable":              completeRules("="),
+		"logs --by":                    cliutil.ListOf(logs.Dimensions()...),
+		"logs --claim":                 a.completeNames(inNamespace("persistentvolumeclaims")),
+		"logs --format":                cliutil.Fixed(logformat.Names()...),
 		"load plan --openshift":        size.Releases("openshift-releases"),
 		"load resume":                  a.completeLoads,
 		"load undo":                    a.completeLoads,

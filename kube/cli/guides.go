@@ -36,6 +36,8 @@ var guides = map[string]cliutil.Guide{
 	"load scenario":      {Page: "cluster-load-scenario.md", Calls: []string{"download --generators 8 --hosts 400 \\\n    --image registry.example/fettle:1 --scenario-server content=http://repo.shop.svc/ \\\n    --allow repo.shop.svc:80", "register.yaml --generators 8 --dry-run --image registry.example/fettle:1 \\\n    --allow foreman.shop.svc:443 --organization Shop --prefix loadtest- --most-hosts 500"}},
 	"load scenario undo": {Page: "cluster-load-scenario.md", Calls: []string{"--image registry.example/fettle:1", "20261130-065501-0a1b2c3 --image registry.example/fettle:1 --namespace shop"}},
 
+	"logs": {Page: "cluster-logs.md", Calls: []string{"access.log --claim web-logs --pods 8 --image registry.example/fettle:1", ". --claim web-logs --by path --top 20 --save all.part --image registry.example/fettle:1"}},
+
 	"operator":  {Page: "kubernetes-install.md", Calls: []string{"--leader-elect=false", "--machine-namespace openshift-machine-api"}},
 	"agent":     {Page: "kubernetes-agent.md", Calls: []string{"--node worker-1", "--uninstall --root /host"}},
 	"uninstall": {Page: "kubernetes-install.md", Calls: []string{"", "--timeout 1h --yes"}},

@@ -26,7 +26,7 @@ var documentOf = map[string]string{
 	"status": "node-status", "pod explain": "pod-admission", "pod record": "(writes the answers of a kubelet", "pod verify": "pod-verify", "health": "machine-health",
 	"kubelet plan": "kubelet-plan", "check": "check", "scale plan": "scale-plan", "scale execute": "scale-run",
 	"load plan": "cluster-load-plan", "load run": "cluster-load-run", "load resume": "cluster-load-run", "load status": "cluster-load-status", "load undo": "cluster-load-undo",
-	"load compare": "compare", "load mirror": "cluster-load-mirror", "load http": "run", "load scenario": "run", "load scenario undo": "scenario-undo", "operator": "(runs until it is ended", "agent": "(runs until it is ended", "uninstall": "uninstall",
+	"load compare": "compare", "load mirror": "cluster-load-mirror", "load http": "run", "load scenario": "run", "load scenario undo": "scenario-undo", "logs": "logs", "operator": "(runs until it is ended", "agent": "(runs until it is ended", "uninstall": "uninstall",
 	"size hugepages": "size", "size httpd": "size", "size network": "size", "size openshift": "size", "size postgresql": "size", "size puppet": "size", "size router": "size", "size satellite": "size",
 	"schema": "(a schema", "version": "(one line",
 }

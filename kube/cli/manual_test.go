@@ -85,7 +85,7 @@ func worker(t *testing.T, dir string) {
 // line is "# NAME.yaml" is that file. A command that ends with "\\" continues on the next line,
 // which begins with "> ".
 func TestManual(t *testing.T) {
-	for _, page := range []string{"pods.md", "machine-health.md", "machine-scale.md", "cluster-check.md", "cluster-load.md", "cluster-load-files.md", "cluster-load-generators.md"} {
+	for _, page := range []string{"pods.md", "machine-health.md", "machine-scale.md", "cluster-check.md", "cluster-load.md", "cluster-load-files.md", "cluster-load-generators.md", "cluster-logs.md"} {
 		t.Run(page, func(t *testing.T) { runManual(t, page) })
 	}
 }

@@ -59,6 +59,7 @@ var verbs = []verb{
 	{"size", sizeCommand, "Size", false},
 	{"scale", scaleCommand, "Size", false},
 	{"load", loadCommand, "Measure", false},
+	{"logs", logsCommand, "Measure", false},
 	{"operator", operatorCommand, "Daemon", false},
 	{"agent", agentCommand, "Daemon", false},
 	{"uninstall", uninstallCommand, "Daemon", false},
@@ -115,8 +116,8 @@ func (a *app) rootCommand(args ...string) *cobra.Command {
 		Use:         "kubectl-fettle",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fettle"},
 		Short:       "Tune, audit, size and load a Kubernetes cluster",
-		Long: `kubectl fettle tunes the nodes of a cluster, audits and loads the cluster, predicts the
-admission of pods, and scales machine sets. In the cluster the same program runs as the
+		Long: `kubectl fettle tunes the nodes of a cluster, audits and loads the cluster, analyzes logs
+in pods, predicts the admission of pods, and scales machine sets. In the cluster the same program runs as the
 operator, which chooses each node's profile, and as the agent, which applies it.
 
 kubectl's options for cluster and user come after the verb: those below, and --as,

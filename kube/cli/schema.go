@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/scenario"
+	"fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/kube/agent"
@@ -36,6 +37,7 @@ var documents = map[string]any{
 	"error":               cliutil.Failure{},
 	"load-http":           load.Result{},
 	"load-scenario":       scenario.Result{},
+	"logs":                logs.Report{},
 	"scenario-undo":       scenario.Undone{},
 	"run":                 RunResult{},
 	"etcd-defragment":     etcd.Result{},

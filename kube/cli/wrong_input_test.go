@@ -23,6 +23,7 @@ var inputs = []string{
 	"load plan FILE CLUSTER", "load plan CLUSTER", "load run FILE CLUSTER", "load mirror --write new CLUSTER", "load undo a --state-dir DIR", "load resume a --state-dir DIR",
 	"load http http://web:80/ --allow web:80 --image i --rate 5/s CLUSTER", "load http https://web/ --allow web:443 --image i --rate 5/s --cert FILE --key FILE",
 	"load scenario example --image i --scenario-server web=http://web --allow web:80 CLUSTER", "load scenario FILE --image i", "load scenario example --image i --scenario-server web=https://web --allow web:443 --cert FILE --key FILE", "load scenario undo a --image i --state-dir DIR",
+	"logs a --claim c --image i CLUSTER", "logs a --claim c --image i --save DIR/none/a",
 	"load status --state-dir DIR", "load compare a b --state-dir DIR",
 	"pod verify x --root NODE CLUSTER", "pod verify x --root DIR CLUSTER", "pod explain FILE --root NODE CLUSTER", "pod explain FILE --state DIR", "pod explain POD --state DIR", "pod record new --root NODE CLUSTER", "pod record new --root DIR CLUSTER",
 	"uninstall --yes CLUSTER", "operator CLUSTER", "agent --node a --root DIR CLUSTER",

@@ -50,14 +50,21 @@ type generatorRig struct {
 }
 
 func newGeneratorRig(t *testing.T) *generatorRig {
+	r := newPodRig(t, "cluster-load-generators.md", "load-generators-role.yaml")
+	r.serve(t)
+	return r
+}
+
+// newPodRig is a generatorRig without the server. A page of the manual has the role of the user.
+func newPodRig(t *testing.T, page, name string) *generatorRig {
 	c := Start(t, Options{Node: "node1"})
 	r := &generatorRig{Cluster: c, state: filepath.Join(t.TempDir(), "runs"), dir: t.TempDir()}
 	c.Image(generatorImage, filepath.Join(programDir, "fettle"))
 	_, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: generatorSpace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, meta.CreateOptions{})
 	c.must(err)
-	page, err := os.ReadFile(filepath.Join(FilesDir, "cluster-load-generators.md"))
+	manual, err := os.ReadFile(filepath.Join(FilesDir, page))
 	c.must(err)
-	_, rest, _ := strings.Cut(string(page), "```yaml\n# load-generators-role.yaml\n")
+	_, rest, _ := strings.Cut(string(manual), "```yaml\n# "+name+"\n")
 	text, _, found := strings.Cut(rest, "```")
 	if !found {
 		t.Fatal("the manual has no role")
@@ -74,7 +81,6 @@ func newGeneratorRig(t *testing.T) *generatorRig {
 		_, err := c.Client.CoreV1().ServiceAccounts(generatorSpace).Get(ctx, "default", meta.GetOptions{})
 		return err
 	})
-	r.serve(t)
 	return r
 }
 
@@ -170,8 +176,11 @@ func (r *generatorRig) load(t *testing.T, codes string, args ...string) (x httpL
 }
 
 // left returns what the API server has of loads.
-func (r *generatorRig) left(ctx context.Context) error {
-	all := meta.ListOptions{LabelSelector: generatorLabel}
+func (r *generatorRig) left(ctx context.Context) error { return r.leftOf(ctx, generatorLabel) }
+
+// leftOf returns what the API server has of Jobs with a label.
+func (r *generatorRig) leftOf(ctx context.Context, label string) error {
+	all := meta.ListOptions{LabelSelector: label}
 	jobs, err := r.Client.BatchV1().Jobs("").List(ctx, all)
 	if err != nil {
 		return err
