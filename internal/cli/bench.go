@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/fact/power"
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/runpage"
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -35,7 +37,7 @@ func (a *app) printRun(r *evidence.Run, word string, of runpage.Result, err erro
 	}
 	err = errors.Join(err, runpage.Show(a.screen, r, of))
 	text, args := of.Next()
-	call := a.next(args...)
+	call := a.nextOf(r, args)
 	if text == "" && word != "" && a.screen.Page == nil {
 		text, call = "to see all figures as an HTML page:", a.next("runs", "show", word, "--output", "html")+" > run.html"
 	}
@@ -44,6 +46,21 @@ func (a *app) printRun(r *evidence.Run, word string, of runpage.Result, err erro
 		ui.PrintCommand(a.screen, call)
 	}
 	return err
+}
+
+// nextOf returns a command that continues a run: of kubectl fettle, with its namespace and image, if
+// that made the record.
+func (a *app) nextOf(r *evidence.Run, args []string) string {
+	if !strings.HasPrefix(r.Command, "kubectl fettle ") {
+		return a.next(args...)
+	}
+	words := append([]string{"kubectl", "fettle"}, args...)
+	for _, option := range []struct{ name, setting string }{{"--namespace", evidence.GeneratorNamespace}, {"--image", evidence.GeneratorImage}} {
+		if value := r.Machine.Settings[option.setting]; value != "" {
+			words = append(words, option.name, value)
+		}
+	}
+	return internaltext.CommandLine(words)
 }
 
 // mayMeasure returns an error if an experiment is in progress or the record cannot be saved.

@@ -31,6 +31,12 @@ type Machine struct {
 	Settings map[string]string `json:"settings"`
 }
 
+// Names of Settings in records of kubectl fettle, whose machine is a cluster.
+const (
+	GeneratorImage     = "generator image"
+	GeneratorNamespace = "generator namespace"
+)
+
 // Fingerprint returns the fingerprint of a machine.
 func Fingerprint(h *host.Host) Machine {
 	f := fact.Collect(h)

@@ -225,7 +225,7 @@ func machineOf(ctx context.Context, set *generators.Set) evidence.Machine {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	m := evidence.Machine{Name: set.Server.Base(), Settings: map[string]string{
-		"generators": fmt.Sprint(set.Count), "generator image": set.Image, "generator namespace": set.Namespace, "generator CPU request": set.CPU.String(), "generator memory": set.Memory.String(),
+		"generators": fmt.Sprint(set.Count), evidence.GeneratorImage: set.Image, evidence.GeneratorNamespace: set.Namespace, "generator CPU request": set.CPU.String(), "generator memory": set.Memory.String(),
 	}}
 	m.OS, _ = set.Server.Version(ctx)
 	if uid, err := set.Server.Cluster(ctx); err == nil {
