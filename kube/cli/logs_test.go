@@ -106,11 +106,20 @@ func TestLogs(t *testing.T) {
 			t.Errorf("error.log is not named: %s", said)
 		}
 	}
+	// A damaged log counts up to the damage, and is named.
+	write(t, "cut.gz", packed.Bytes()[:packed.Len()/2])
+	var whole, errs bytes.Buffer
+	words := []string{"logs", "cut.gz", "access.log.1", "--output", "csv", "--top", "0"}
+	want := hostcli.Main("test", words, &whole, &errs)
+	code, out, said := r.read(t, append(words[1:], "--pods", "3")...)
+	if _, message, _ := strings.Cut(errs.String(), "cut.gz: "); code != ui.Failed || code != want || out != whole.String() || len(out) < 1000 || !strings.Contains(said, "cut.gz: "+message) {
+		t.Errorf("exit code %d, want %d: %s, want %s", code, want, said, &errs)
+	}
 	if p := program; !p.Headline(t, "logs", []string{"logs", "--server", r.URL, "--namespace", "shop", "--image", "fettle:1", "--claim", "web", "access.log.1"}, false) {
 		t.Error("no result")
 	}
 	// The table names the call that looks further.
-	_, out, _ := r.read(t, "access.log", "--pods", "2")
+	_, out, _ = r.read(t, "access.log", "--pods", "2")
 	if !strings.Contains(out, "kubectl fettle logs --server "+r.URL) || !strings.Contains(out, " --by requestor\n") {
 		t.Error(out)
 	}
@@ -118,11 +127,11 @@ func TestLogs(t *testing.T) {
 	if code, _, said := r.read(t, "access.log", "--pods", "2", "--save", "all.part"); code != ui.Done {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
-	var merged, errs bytes.Buffer
+	var merged bytes.Buffer
 	if code := hostcli.Main("test", []string{"logs", "merge", "all.part", "--output", "csv"}, &merged, &errs); code != ui.Done || merged.String() != one(t, "access.log", "--output", "csv") {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
-	code, out, said := r.read(t, "access.log", "--output", "json")
+	code, out, said = r.read(t, "access.log", "--output", "json")
 	if code != ui.Done {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
@@ -162,8 +171,20 @@ func TestLogsRetried(t *testing.T) {
 			t.Errorf("%q is not in %s", want, said)
 		}
 	}
-	if r.wrote("POST pods") > 0 || r.left() != nil {
+	if r.left() != nil {
 		t.Errorf("left: %v", r.left())
+	}
+	// A pod that ends before the caller has attached to it.
+	first := true
+	r.lose, r.state = nil, func(i int, status map[string]any) {
+		if i == 2 && first {
+			first = false
+			status["phase"], status["containerStatuses"] = "Failed", []any{map[string]any{"state": map[string]any{"terminated": map[string]any{"reason": "Error", "exitCode": 137}}}}
+		}
+	}
+	code, out, said = r.read(t, "access.log", "--pods", "3", "--output", "csv")
+	if want := one(t, "access.log", "--output", "csv"); code != ui.Done || out != want || !strings.Contains(said, "-2-x: the reader on node node0 ended with exit code 137: Error; Kubernetes starts another one for its share (retry 1 of 3)") || r.left() != nil {
+		t.Errorf("exit code %d: %s", code, said)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +44,7 @@ type run struct {
 	ended   []map[string]bool // pods that ended without a result, by index
 	why     []error           // why the last of them did
 	final   []bool            // no other pod follows, by index
+	reader  []string          // the pod to which the caller is or was attached, by index
 	changed chan struct{}     // closed at the next change
 }
 
@@ -51,7 +53,7 @@ type run struct {
 func (a *Analysis) Run(ctx context.Context, q shares.Request) (*requests.Result, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	r := &run{Analysis: a, request: q, active: time.Now(), done: make([]int64, a.Count), why: make([]error, a.Count), final: make([]bool, a.Count), changed: make(chan struct{})}
+	r := &run{Analysis: a, request: q, active: time.Now(), done: make([]int64, a.Count), why: make([]error, a.Count), final: make([]bool, a.Count), reader: make([]string, a.Count), changed: make(chan struct{})}
 	for range a.Count {
 		r.ended = append(r.ended, map[string]bool{})
 	}
@@ -80,11 +82,15 @@ func (a *Analysis) Run(ctx context.Context, q shares.Request) (*requests.Result,
 func (r *run) watch(ctx context.Context) {
 	for {
 		pods, err := r.Pods(ctx)
+		var ended []string
 		r.mu.Lock()
 		if err == nil {
+			pods = slices.DeleteFunc(pods, func(p core.Pod) bool { return job.Index(&p) >= r.Count }) // not the Job's
 			r.pods, r.failed, r.waiting = pods, nil, "; see "+r.Describe()
 			for i := range pods {
-				r.look(&pods[i])
+				if said := r.look(&pods[i]); said != "" {
+					ended = append(ended, said)
+				}
 			}
 		} else if time.Since(r.active) > r.StartWithin { // the streams may still work
 			r.failed = err
@@ -92,6 +98,9 @@ func (r *run) watch(ctx context.Context) {
 		close(r.changed)
 		r.changed = make(chan struct{})
 		r.mu.Unlock()
+		for _, said := range ended {
+			r.say("%s", said)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -100,8 +109,9 @@ func (r *run) watch(ctx context.Context) {
 	}
 }
 
-// look records the state of a pod.
-func (r *run) look(p *core.Pod) {
+// look records the state of a pod. It returns a message about a pod that ended before the caller
+// attached to it; read has the others.
+func (r *run) look(p *core.Pod) string {
 	i := job.Index(p)
 	if why := job.Unscheduled(p); why != "" {
 		r.waiting = "; " + why
@@ -109,14 +119,24 @@ func (r *run) look(p *core.Pod) {
 	if err := job.Stuck(p); err != nil {
 		r.failed = err
 	}
-	if i >= r.Count {
-		return
-	}
 	over := p.DeletionTimestamp != nil || p.Status.Phase == core.PodFailed || p.Status.Phase == core.PodSucceeded
-	if over && !r.ended[i][p.Name] {
-		r.ended[i][p.Name] = true
-		r.why[i], r.final[i] = fmt.Errorf("pod %s: %s", p.Name, job.Ended(p)), p.Status.Phase == core.PodSucceeded
+	if !over || r.ended[i][p.Name] {
+		return ""
 	}
+	r.ended[i][p.Name] = true
+	r.why[i], r.final[i] = fmt.Errorf("pod %s: %s", p.Name, job.Ended(p)), p.Status.Phase == core.PodSucceeded
+	if r.reader[i] == p.Name || r.final[i] {
+		return ""
+	}
+	return replaced(r.why[i], len(r.ended[i]))
+}
+
+// replaced returns the message about the n-th lost pod of an index.
+func replaced(why error, n int) string {
+	if n > retries {
+		return why.Error()
+	}
+	return fmt.Sprintf("%v; Kubernetes starts another one for its share (retry %d of %d)", why, n, retries)
 }
 
 // index reads the share of an index, by as many pods as it takes.
@@ -144,7 +164,7 @@ func (r *run) index(ctx context.Context, i int) (*requests.Result, error) {
 		n := len(r.ended[i])
 		r.mu.Unlock()
 		if n <= retries {
-			r.say("%v; Kubernetes starts another one for its share (retry %d of %d)", err, n, retries)
+			r.say("%s", replaced(err, n))
 		}
 	}
 }
@@ -174,6 +194,9 @@ func (r *run) await(ctx context.Context, i int) (job.Pod, error) {
 		r.mu.Unlock()
 		switch {
 		case pod != nil:
+			r.mu.Lock()
+			r.reader[i] = pod.Name
+			r.mu.Unlock()
 			return job.Pod{Name: pod.Name, Node: pod.Spec.NodeName}, nil
 		case failed != nil:
 			return job.Pod{}, failed

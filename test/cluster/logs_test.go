@@ -3,13 +3,16 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +102,24 @@ func logsSetup(t *testing.T, nightly bool) Setup {
 	return Setup{Node: true, Nightly: nightly, Programs: []string{"./cmd/fettle", "./kube/cmd/kubectl-fettle"}, Files: []string{"docs/cluster-logs.md"}, Shared: t.TempDir()}
 }
 
+// lockedBuffer is a buffer that is read while a program writes.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // everything asks for all groups.
 var everything = []string{"--output", "csv", "--top", "0", "--by", "method,path", "--by", "requestor", "--by", "status"}
 
@@ -140,13 +161,18 @@ func TestLogsMany(t *testing.T) {
 		r.same(t, out, said, cmd.Run(), want)
 		t.Logf("eight pods: %.1f s\n%s", time.Since(began).Seconds(), said)
 	})
-	// reading starts eight pods, and returns the running pod of an index.
+	// reading starts eight pods, and returns the pod of an index while it reads.
 	reading := func(t *testing.T, index string, more ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer, *core.Pod) {
 		t.Helper()
 		cmd, out, said := r.pods(append(more, args...)...)
+		var progress lockedBuffer
+		cmd.Stderr = io.MultiWriter(said, &progress)
 		r.must(cmd.Start())
 		var pod core.Pod
-		r.Wait("the pods to run", 2*time.Minute, func(ctx context.Context) error {
+		r.Wait("the pods to read", 2*time.Minute, func(ctx context.Context) error {
+			if !strings.Contains(progress.text(), "reading: ") {
+				return errors.New("no progress is shown")
+			}
 			list, err := r.Client.CoreV1().Pods(generatorSpace).List(ctx, meta.ListOptions{LabelSelector: logsLabel})
 			if err != nil {
 				return err

@@ -237,7 +237,7 @@ func TestTimelineOrder(t *testing.T) {
 	for _, spread := range []int64{1e11, 3e13} {
 		var all []request
 		for range 20_000 {
-			all = append(all, request{r.Int64N(spread), r.Int64N(1 << (1 + r.IntN(44)))})
+			all = append(all, request{r.Int64N(spread), r.Int64N(1 << (1 + r.IntN(36)))})
 		}
 		var one timeline
 		for _, q := range all {
@@ -269,5 +269,33 @@ func TestTimelineOrder(t *testing.T) {
 				t.Errorf("within %d us, steps of %v: %d moments, of the parts %d", spread, least, len(a), len(b))
 			}
 		}
+	}
+}
+
+// TestJoinRefused tests that only pieces of the same logs, read with the same formats, are joined.
+func TestJoinRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	read := func(line string) *Result {
+		if err := os.WriteFile(path, []byte(strings.Repeat(line+"\n", 5)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set, formats := openPieces(t, []string{path})
+		set.Only([]source.Piece{{To: 1e6}})
+		r, err := Read(t.Context(), set, formats, Options{Groups: 10, Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const combined = `::1 - - [18/Mar/2012:04:02:25 +0000] "GET /a HTTP/1.1" 200 5 "-" "-"`
+	first, other := read(combined), read(`::1 - - [18/Mar/2012:04:02:25 +0000] "GET /a HTTP/1.1" 200 5`)
+	if err := first.Join(other); err == nil || !strings.Contains(err.Error(), path+" was read as ") || !strings.Contains(err.Error(), "it changed while it was read") {
+		t.Errorf("another format: %v", err)
+	}
+	if err := first.Join(readLogs(t, Options{}, path)); err == nil || !strings.Contains(err.Error(), "only pieces of the same logs can be joined") {
+		t.Errorf("a whole log: %v", err)
+	}
+	if err := first.Join(read(combined)); err != nil || first.Requests != 10 || first.Lines[0] != 10 {
+		t.Errorf("%d requests, %v: %v", first.Requests, first.Lines, err)
 	}
 }
