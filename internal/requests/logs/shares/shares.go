@@ -211,7 +211,7 @@ func (p *Plan) Sum(results []*logs.Result) (*logs.Result, error) {
 			all = r
 		default:
 			if err := all.Join(r); err != nil {
-				return nil, ui.Exit(ui.Refused, err)
+				return nil, &ui.Error{Code: ui.Refused, Err: err, Remedy: &ui.Remedy{}}
 			}
 		}
 	}

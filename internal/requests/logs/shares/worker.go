@@ -244,7 +244,7 @@ func (q *Request) plan(ctx context.Context) (*Plan, error) {
 			return nil, err
 		}
 		if !utf8.ValidString(l.Path) {
-			return nil, ui.Hinted(ui.Refused, fmt.Errorf("%q: the name of this file is not UTF-8", l.Path), "rename it, or name the other files")
+			return nil, ui.Hinted(ui.Refused, fmt.Errorf("%q: the name of this file is not UTF-8", l.Path), "rename it, or name the other files: kubectl fettle logs FILE...")
 		}
 		now, err := state(l.Path)
 		if err != nil {
