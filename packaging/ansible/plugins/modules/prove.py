@@ -45,9 +45,9 @@ options:
     type: str
     default: 2%
   blocks:
-    description: Maximum number of blocks of four runs.
+    description: Maximum number of blocks of two runs.
     type: int
-    default: 40
+    default: 80
   budget:
     description: Start no further run after this time.
     type: str
@@ -110,7 +110,7 @@ def main():
             metric={"type": "str", "default": "time"},
             higher_is_better={"type": "bool", "default": False},
             margin={"type": "str", "default": "2%"},
-            blocks={"type": "int", "default": 40},
+            blocks={"type": "int", "default": 80},
             budget={"type": "str", "default": "30m"},
             expect={"type": "str", "choices": ["faster", "slower", "better", "worse", "no-effect"]},
             keep={"type": "bool", "default": False},
