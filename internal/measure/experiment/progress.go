@@ -75,7 +75,7 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	if len(p.visits) == 2 && !p.o.Live {
 		d := p.design
 		blocks := float64(d.Least)
-		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(int(math.Round(blocks*c.Visits())), "run"), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(d.Least*(2+d.Washout), "run"), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {

@@ -237,13 +237,13 @@ func (e *Evidence) Summed(found *Evidence) *Evidence {
 // warnings returns remarks on the verdict.
 func (c *Course) warnings(ending Ending) (out []string) {
 	if with := c.Carried(With); math.Abs(with) > 2*c.Noise() && math.Abs(with) > 0.01 {
-		out = append(out, "the first phase after applying the change differs by "+percent(math.Abs(with))+" from the next one; it was dropped as the cost of the switch")
+		out = append(out, "the last run dropped after a switch differs by "+percent(math.Abs(with))+" from the next one: the cost of the switch")
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
 		out = append(out, fmt.Sprintf("the change also affects the covariate %s (%s %%, p %s), so the correction for it may hide or create part of the effect; also measure without --covariate", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), unit.Digits(b.P)))
 	}
 	if c.washout > c.design.Washout {
-		out = append(out, "the machine took longer to settle after a switch; more phases were dropped than requested")
+		out = append(out, "the machine took longer to settle after a switch; more runs were dropped than requested")
 	}
 	if ending == EndedVerdict && c.Counted() < 2*c.design.Least {
 		if w := c.Verdict().Word; w != Better && w != Worse {

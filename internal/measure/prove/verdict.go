@@ -65,6 +65,7 @@ func (c *Course) Verdict() Verdict {
 		case n >= limit:
 			v.Text += ": more " + c.design.Unit() + "s than can be made"
 		case v.Interval == nil:
+			v.More = max(n, 1) * (2 + c.washout) // if no further block begins with a switch
 			v.Text += ": at least " + text.Count(v.More, "more "+c.design.Unit())
 		default:
 			v.Text += ": about " + text.Count(v.More, "more "+c.design.Unit())
