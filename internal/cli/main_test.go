@@ -88,8 +88,14 @@ func choose(before map[string]string) error {
 // becomeUser gives root's rights up for those of a user.
 func becomeUser(id string) {
 	uid, err := strconv.Atoi(id)
-	if err != nil {
+	if err != nil || uid == os.Getuid() { // started by a process that did so
 		return
+	}
+	// The user must be able to start the program again, as a watchdog.
+	if self, err := os.Executable(); err == nil {
+		if dir := filepath.Dir(filepath.Dir(self)); strings.HasPrefix(filepath.Base(dir), "testscript-main") {
+			_ = os.Chmod(dir, 0o711)
+		}
 	}
 	if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
 		panic(err)

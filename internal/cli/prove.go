@@ -82,7 +82,7 @@ information (PSI).`,
 	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of two runs")
 	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; fettle makes more if the machine settles later")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default a new one, recorded)")
-	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse, no-effect, or no-slower or no-worse (met unless it is surely slower or worse, by more than the margin)")
+	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse, no-effect, or no-slower or no-worse (met unless it is surely slower or worse, and may be so by more than the margin)")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")
 	f.StringVar(&o.Resume, "resume", "", "resume an interrupted experiment, by its name (fettle runs list) or last; or continue an undecided experiment, by its ID, for the time in --budget")
 	f.StringVar(&o.TestSystem, "test-system", "", "allow a change that restarts programs at each switch, if `NAME` is this machine's name")
@@ -93,6 +93,11 @@ information (PSI).`,
 }
 
 func (a *app) prove(ctx context.Context, o experiment.Options, work []string) error {
+	if !o.Comparison() && o.Resume == "" { // a resumed change needs root for its first write
+		if err := a.mustBeRoot(); err != nil {
+			return err
+		}
+	}
 	m, err := a.machine(ctx)
 	if err != nil {
 		return err

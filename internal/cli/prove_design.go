@@ -51,9 +51,9 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
-	case o.A != "" && len(args) > 0:
+	case (o.A != "" || o.B != "") && len(args) > 0:
 		return ui.Without(errors.New("--a and --b are the commands to measure; leave out the command"), "--a", "--b")
-	case o.A != "":
+	case o.A != "" || o.B != "":
 	case o.Live && len(args) > 0:
 		return ui.Without(errors.New("--live measures work that already runs; leave out --live or the command"), "--live")
 	case o.Bench != "" && len(args) > 0:
@@ -82,7 +82,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	case len(ways) == 0 && o.UndoCmd == "" && o.B == "" && o.BRef == "":
 		return ui.Retry(ui.Usage, errNoChange, "", "--set=vm.swappiness=10")
 	case len(ways) > 1:
-		return ui.Without(errNoChange, append(ways[1:], "--undo-cmd")...)
+		return ui.Without(errNoChange, append(ways[1:], halves(ways[0])...)...)
 	case (o.A == "") != (o.B == ""):
 		return ui.Hinted(ui.Usage, errors.New("want both --a and --b"), "for example: fettle prove --a 'gzip -k -f data' --b 'zstd -k -f data'")
 	case (o.ARef == "") != (o.BRef == ""):
@@ -99,6 +99,13 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 		return ui.Without(errors.New("--keep does not work with --change-cmd; run that command by hand afterwards"), "--keep")
 	}
 	return nil
+}
+
+// halves returns the flags that only another way of specifying a change needs.
+func halves(way string) []string {
+	return slices.DeleteFunc([]string{"--undo-cmd", "--b", "--b-ref", "--build"}, func(flag string) bool {
+		return way == map[string]string{"--undo-cmd": "--change-cmd", "--b": "--a"}[flag]
+	})
 }
 
 var errNoChange = errors.New("want exactly one of --profile, --set, --plan, --change-cmd, --a, --a-ref")

@@ -264,7 +264,7 @@ var verbs = []verb{
 	{"rules", rulesCommand, "Audit", rare},
 	{"size", sizeCommand, "Size", 0},
 	{"bench", benchCommand, "Measure", liveOnly},
-	{"prove", proveCommand, "Measure", writing | liveOnly | needsRoot},
+	{"prove", proveCommand, "Measure", writing | liveOnly},
 	{"runs", runsCommand, "Measure", rare},
 	{"logs", logsCommand, "Requests", 0},
 	{"load", loadCommand, "Requests", liveOnly},

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/ui"
@@ -20,7 +21,7 @@ import (
 func (p *Experiment) checkOut(ctx context.Context) (a, b string, err error) {
 	prefix, err := git(ctx, p.o.Dir, "rev-parse", "--show-prefix")
 	if err != nil {
-		return "", "", ui.Exit(ui.Usage, fmt.Errorf("--a-ref: %s is not in a git repository: %w", p.o.Dir, err))
+		return "", "", ui.Hinted(ui.Usage, fmt.Errorf("--a-ref: %s is not in a git repository: %w", p.o.Dir, err), "run fettle prove in the repository whose commits are to be compared")
 	}
 	// The record has the commits, so that --resume measures the same ones.
 	for _, ref := range []*string{&p.o.ARef, &p.o.BRef} {
@@ -51,6 +52,9 @@ func (p *Experiment) checkOut(ctx context.Context) (a, b string, err error) {
 		}
 		added = append(added, dir)
 		dirs[i] = filepath.Join(dir, prefix)
+		if _, err := os.Stat(dirs[i]); err != nil {
+			return "", "", ui.Exit(ui.Usage, fmt.Errorf("commit %s does not have the directory %s", commit[:12], prefix))
+		}
 		if p.o.Build == "" {
 			continue
 		}
@@ -67,6 +71,8 @@ func (p *Experiment) checkOut(ctx context.Context) (a, b string, err error) {
 // git runs git in a directory and returns its output without the line's end.
 func git(ctx context.Context, dir string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // git then removes a half-made worktree
+	c.WaitDelay = 10 * time.Second
 	var said bytes.Buffer
 	c.Stderr = &said
 	out, err := c.Output()

@@ -24,7 +24,6 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	provelive "fettle.dev/fettle/internal/measure/prove/live"
 	"fettle.dev/fettle/internal/setting"
-	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -78,6 +77,7 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 			defer p.record.Close()
 		}
 	}
+	p.restored.Store(p.o.Comparison())
 	err = p.prepare(ctx)
 	if p.closing != nil {
 		defer func() {
@@ -102,14 +102,13 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 		}
 	}
 	if p.body.Unanswered() && p.record.Run.ID != "" {
-		call := []string{"fettle", "prove", "--resume", p.record.Run.ID, "--budget", "30m"}
-		if p.StateDir != journal.DefaultDir {
-			call = slices.Insert(call, 1, "--state-dir", p.StateDir)
-		}
-		p.Screen.Say("to continue, run: %s", text.CommandLine(call))
+		p.Screen.Say("to continue, run: %s", p.Screen.Own("fettle prove --resume "+p.record.Run.ID+" --budget 30m"))
 	}
 	return &Result{p.record.Run, p.body, len(p.visits)}, err
 }
+
+// errInterrupted is returned if the experiment was interrupted before it began.
+var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 
 // prepare checks that the change can be tested, and starts the watchdog. It changes nothing.
 func (p *Experiment) prepare(ctx context.Context) (err error) {
@@ -118,7 +117,10 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.makeWork(ctx, mark(deadline.SinceBoot, "work")); err != nil {
+	switch err := p.makeWork(ctx, mark(deadline.SinceBoot, "work")); {
+	case err != nil && ctx.Err() != nil:
+		return errInterrupted
+	case err != nil:
 		return orExit(ui.Usage, err)
 	}
 	// While this process has the lease, the daemon changes nothing.
@@ -138,7 +140,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"), Timeout: limit,
 			Applying: p.applying, End: host.KillTagged}
 		p.body.Change = prove.Tested{Apply: evidence.EscapeInvalidUTF8(p.o.ChangeCmd), Undo: evidence.EscapeInvalidUTF8(p.o.UndoCmd)}
-	} else if p.o.comparison() {
+	} else if p.o.Comparison() {
 		p.change = unchanged{}
 		p.body.Change = prove.Tested{A: evidence.EscapeInvalidUTF8(p.o.A), B: evidence.EscapeInvalidUTF8(p.o.B)}
 		if p.o.ARef != "" {
@@ -152,7 +154,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	}
 	switch err := p.work.Check(ctx); {
 	case err != nil && ctx.Err() != nil:
-		return ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
+		return errInterrupted
 	case errors.Is(err, provelive.ErrIdle):
 		return ui.Retry(ui.Refused, err, "name a log that the work writes now; --force waits for new lines in this log", "--force")
 	case err != nil:
@@ -166,7 +168,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 // refuseOtherTuner returns an error if another tuner would write the settings under test. The
 // settings that a command changes are unknown; --force permits these.
 func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
-	if p.o.comparison() {
+	if p.o.Comparison() {
 		return nil
 	}
 	tuners, err := p.OtherTuners(ctx, func() (out []setting.Setting) {
@@ -260,7 +262,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	defer perf.Close()
 	p.announce(busy)
 	past := p.visits
-	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway, Comparison: p.o.comparison(),
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway, Comparison: p.o.Comparison(),
 		Record: func(v prove.Visit) error {
 			p.visits = append(p.visits, v)
 			return p.record.Append(v)
@@ -342,7 +344,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want func(*prove.Ev
 	case ending == "":
 		return err
 	case ending == prove.EndedInterrupted:
-		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted; machine restored, measurements saved: fettle prove --resume "+p.record.Name()+" continues"), err))
+		return ui.Hinted(ui.Interrupted, errors.Join(p.interrupted("measurements saved"), err), "to continue, run: fettle prove --resume "+p.record.Name())
 	case ending == prove.EndedHopeless:
 		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may give a verdict; --force measures until the budget is used", "--force")
 	case ending == prove.EndedGuard:
@@ -387,11 +389,19 @@ func (p *Experiment) unrehearsed(ctx context.Context, err error) error {
 	p.dismiss()
 	switch {
 	case ctx.Err() != nil:
-		return ui.Exit(ui.Interrupted, errors.New("interrupted; machine restored, nothing measured"))
+		return ui.Exit(ui.Interrupted, p.interrupted("nothing measured"))
 	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
 		return err
 	}
 	return ui.Exit(ui.RolledBack, fmt.Errorf("%w; the change is undone, and nothing was measured", err))
+}
+
+// interrupted returns the error for an interruption.
+func (p *Experiment) interrupted(measured string) error {
+	if p.o.Comparison() {
+		return errors.New("interrupted; " + measured)
+	}
+	return errors.New("interrupted; machine restored, " + measured)
 }
 
 // stuck returns the error for a change that could not be undone.

@@ -80,8 +80,8 @@ func notWorse(e *prove.Evidence) bool {
 	return e.Word != prove.Worse || e.Interval != nil && e.Interval[0] >= -e.Design.Margin
 }
 
-// comparison reports whether two commands or commits are compared, and nothing is changed.
-func (o *Options) comparison() bool { return o.A != "" || o.ARef != "" }
+// Comparison reports whether two commands or commits are compared, and nothing is changed.
+func (o *Options) Comparison() bool { return o.A != "" || o.ARef != "" }
 
 // Expectations returns the words of --expect, sorted.
 func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }

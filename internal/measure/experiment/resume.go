@@ -118,12 +118,13 @@ func (p *Experiment) resumeEnded(name string) error {
 		spent += v.TookS
 	}
 	o.Budget = time.Duration(spent*float64(time.Second)) + cmp.Or(more.Budget, o.Budget)
+	made := e.Unsettled + len(e.Blocks)
 	if e.Ending == prove.EndedMost {
-		more.Blocks = cmp.Or(more.Blocks, 2*len(e.Blocks))
+		more.Blocks = cmp.Or(more.Blocks, 2*made)
 	}
 	o.Blocks = cmp.Or(more.Blocks, o.Blocks)
-	if o.Blocks <= len(e.Blocks) {
-		return ui.Exit(ui.Usage, fmt.Errorf("run %s already has %s; --blocks must be larger", r.ID, text.Count(len(e.Blocks), "block")))
+	if o.Blocks <= made {
+		return ui.Exit(ui.Usage, fmt.Errorf("run %s already has %s; --blocks must be larger", r.ID, text.Count(made, "block")))
 	}
 	p.o, p.visits = o, e.Visits
 	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Blocks: len(e.Blocks), Verdict: e.Text, Ending: e.Ending})

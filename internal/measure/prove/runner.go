@@ -69,7 +69,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		if r.Comparison {
 			return fmt.Errorf("%s failed: %w", r.at, err)
 		}
-		return fmt.Errorf("the measured work failed %s: %w", side(r.at), err)
+		return fmt.Errorf("the measured work failed %s: %w", r.side(r.at), err)
 	}
 	v := Visit{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}
 	if r.Watch != nil {
@@ -95,7 +95,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	}
 	for _, g := range r.course.Guards() {
 		if g.State == "broken" {
-			return &guardError{g}
+			return &guardError{g, r.side(With)}
 		}
 	}
 	return nil
@@ -118,8 +118,11 @@ func (d *disturbed) Error() string {
 func (d *disturbed) Unwrap() error { return d.error }
 
 // side describes an arm in words.
-func side(a Arm) string {
-	if a == With {
+func (r *runner) side(a Arm) string {
+	switch {
+	case r.Comparison:
+		return "with " + string(a)
+	case a == With:
 		return "with the change"
 	}
 	return "without the change"
@@ -186,8 +189,11 @@ func (r *runner) reach() error {
 }
 
 // guardError is returned if a guard rail was hit.
-type guardError struct{ Guarded }
+type guardError struct {
+	Guarded
+	side string // in words
+}
 
 func (g *guardError) Error() string {
-	return fmt.Sprintf("guard rail: %s is at least %s worse with the change; the limit is %s", g.Name, percent(g.Worse[0]), percent(g.Most))
+	return fmt.Sprintf("guard rail: %s is at least %s worse %s; the limit is %s", g.Name, percent(g.Worse[0]), g.side, percent(g.Most))
 }

@@ -51,7 +51,7 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 		p.Note(again.Error())
 	}
 	if e.Effect != nil {
-		intervals(p, []page.Interval{interval(e.Design.Metric.Name, &e)}, e.Design.Margin)
+		intervals(p, "Effect of "+subject(&e), []page.Interval{interval(e.Design.Metric.Name, &e)}, e.Design.Margin)
 	}
 	visits(p, &e)
 	looks(p, &e, seen)
@@ -75,20 +75,25 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	return nil
 }
 
+// subject names what the verdict is about.
+func subject(e *prove.Evidence) string {
+	if e.Change.A != "" {
+		return "B"
+	}
+	return "the change"
+}
+
 // sentences states the verdict in words.
 func sentences(e *prove.Evidence) (out []string) {
 	m := e.Design.Metric
+	what := subject(e)
 	if e.Effect == nil {
-		return []string{"No block was completed, so the effect of the change is unknown."}
+		return []string{"No block was completed, so the effect of " + what + " is unknown."}
 	}
 	way := map[bool]string{false: "less", true: "more"}[m.More == (*e.Effect > 0)]
 	sure := "No interval yet; more blocks are needed."
 	if i := e.Interval; i != nil {
 		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better), however often you look.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
-	}
-	what := "the change"
-	if e.Change.A != "" {
-		what = "B"
 	}
 	switch e.Word {
 	case prove.Better, prove.Worse:
@@ -122,7 +127,7 @@ func interval(name string, e *prove.Evidence) page.Interval {
 }
 
 // intervals draws effects on one axis; margin is the effect that does not matter, or 0.
-func intervals(p *page.Page, rows []page.Interval, margin float64) {
+func intervals(p *page.Page, title string, rows []page.Interval, margin float64) {
 	low, high := -100*margin, 100*margin
 	for _, r := range rows {
 		low, high = min(low, r.At), max(high, r.At)
@@ -130,7 +135,7 @@ func intervals(p *page.Page, rows []page.Interval, margin float64) {
 			low, high = min(low, r.Low), max(high, r.High)
 		}
 	}
-	p.Intervals(page.Intervals{Text: page.Text{Title: "Effect of the change", About: "In percent; right of 0 is better."},
+	p.Intervals(page.Intervals{Text: page.Text{Title: title, About: "In percent; right of 0 is better."},
 		X: page.Linear(low, high, percentTick), Rows: rows, Zone: [2]float64{-100 * margin, 100 * margin}})
 }
 

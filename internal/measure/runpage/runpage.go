@@ -147,7 +147,7 @@ func effects(p *page.Page, runs []*evidence.Run) error {
 		}
 	}
 	if len(rows) > 0 {
-		intervals(p, rows, 0)
+		intervals(p, "Effects", rows, 0)
 	}
 	return nil
 }
