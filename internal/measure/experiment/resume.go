@@ -52,6 +52,9 @@ func (p *Experiment) resume() error {
 	}
 	p.o = o
 	if begun := p.body.JudgedBy(); begun != prove.Method {
+		if _, err := prove.Replay(p.body.Design, p.visits); err != nil {
+			return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started with evaluation method %d, and method %d of this version cannot continue it", name, begun, prove.Method), "start a new experiment with fettle prove")
+		}
 		p.Screen.Say("started with evaluation method %d; from now on method %d evaluates all measurements", begun, prove.Method)
 	}
 	if here := evidence.Fingerprint(p.Host); here.Hardware != u.Run.Machine.Hardware {
@@ -99,8 +102,11 @@ func (p *Experiment) resumeEnded(name string) error {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return err
 	}
-	if _, err := Credible(r, &e); err != nil {
+	switch otherwise, err := Credible(r, &e); {
+	case err != nil:
 		return err
+	case otherwise != nil && otherwise.Err != nil:
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was %w", r.ID, otherwise), "start a new experiment with fettle prove")
 	}
 	if !e.Unanswered() {
 		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended (%s): %s; only a run that reached its limit of time or blocks can be resumed", r.ID, e.Ending, e.Text))
