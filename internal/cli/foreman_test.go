@@ -199,7 +199,7 @@ func (f *managedHost) script(script string, env ...string) (out string, code int
 func (f *managedHost) job(name string, set map[string]string, want int, says string) string {
 	f.Helper()
 	out, code, _ := f.script(f.render(foremanInputs(name, set))[0].Script)
-	explained := strings.Contains(out, fmt.Sprintf("\nexit code %d: ", code)) || strings.Contains(out, "not both")
+	explained := strings.Contains(out, fmt.Sprintf("\nexit code %d: ", code)) || strings.Contains(out, "not both") || strings.Contains(out, "want yes or no")
 	if code != want || !strings.Contains(out, says) || explained != (code != 0) {
 		f.Errorf("%s %v: exit %d, want %d and %q:\n%s", name, set, code, want, says, out)
 	}
@@ -263,7 +263,7 @@ func (f *managedHost) text(line string) string {
 func (f *managedHost) savedPlan() {
 	save := map[string]string{"profile": "virtual-guest", "save": "yes"}
 	apply := map[string]string{"plan": "yes", "trial": "none"}
-	f.job("tune", apply, 2, "plan.json")
+	f.job("tune", apply, 2, "no plan is saved on this host")
 	f.job("diff", save, 0, "saved: ")
 	before := f.read(foremanSwappiness)
 	f.write(foremanSwappiness, "41")
@@ -284,6 +284,9 @@ func (f *managedHost) savedPlan() {
 		f.Errorf("%v, %v", st, err)
 	}
 	f.job("diff", map[string]string{"profile": "no-such-profile", "save": "yes"}, 2, "no-such-profile")
+	if entries, err := os.ReadDir("/run/fettle-foreman"); err != nil || len(entries) > 0 {
+		f.Errorf("a diff that failed left a plan: %v, %v", entries, err)
+	}
 }
 
 // refusals: what did not succeed does not look like success.
@@ -291,6 +294,15 @@ func (f *managedHost) refusals() {
 	f.job("check", map[string]string{"platform": "linux", "fail_on": "warn"}, 3, "--fail-on is warn")
 	f.job("check", map[string]string{"platform": "linux"}, 0, "warn")
 	f.job("tune", map[string]string{"profile": "virtual-guest", "persist": "yes"}, 2, "a trial ends before the next boot")
+	f.job("tune", map[string]string{"profile": "virtual-guest", "trial": "none", "persist": "true"}, 2, "want yes or no")
+	f.job("diff", map[string]string{"profile": "virtual-guest", "save": "YES"}, 2, "want yes or no")
+	f.job("tune", map[string]string{"profile": "virtual-guest", "trial": "none"}, 0, "written")
+	now := f.read(foremanSwappiness)
+	f.job("undo", map[string]string{"dry_run": "true"}, 2, "want yes or no")
+	if after := f.read(foremanSwappiness); after != now {
+		f.Errorf("an invalid dry_run changed vm.swappiness from %s to %s", now, after)
+	}
+	f.job("undo", nil, 0, "undone")
 	f.write("proc/sys/kernel/hostname", "web1.example.org")
 	var report struct {
 		Report struct {
