@@ -37,9 +37,8 @@ func (o *podOptions) flags(c *cobra.Command, cpu, memory string) {
 	f.StringVar(&o.memory, "memory", memory, "memory that each pod requests, which is also its limit, such as 1Gi")
 	f.DurationVar(&o.startWithin, "start-within", 2*time.Minute, "maximum time until all pods run, such as 5m")
 	cliutil.Between(f, "start-within", time.Second, time.Hour, 2*time.Minute)
-	for name, example := range map[string]string{"cpu": "500m", "memory": "256Mi"} {
-		cliutil.Reads(f, name, example, quantity)
-	}
+	cliutil.Reads(f, "cpu", "500m", quantity)
+	cliutil.Reads(f, "memory", "256Mi", enoughMemory)
 	cliutil.Check(c, func([]string) error {
 		if o.image == "" {
 			return ui.Retry(ui.Usage, errors.New("--image is missing: a container image of fettle, of this version"), "", "--image=registry.example/fettle:1")
@@ -56,6 +55,21 @@ func quantity(word string) error {
 	}
 	if err != nil {
 		return errors.New("want a quantity of Kubernetes above 0, such as 500m, 2 or 1Gi")
+	}
+	return nil
+}
+
+// leastMemory is the smallest memory limit with which a container starts reliably: less is
+// usually a number without its unit.
+var leastMemory = resource.MustParse("16Mi")
+
+// enoughMemory rejects words that are not quantities of at least leastMemory.
+func enoughMemory(word string) error {
+	if err := quantity(word); err != nil {
+		return err
+	}
+	if q := resource.MustParse(word); q.Cmp(leastMemory) < 0 {
+		return fmt.Errorf("want at least %s", &leastMemory)
 	}
 	return nil
 }

@@ -78,9 +78,12 @@ FILE is a path from the root of the volume; . is all of its logs.
 		return nil
 	})
 	o.podOptions.flags(c, "1", "1Gi")
+	f.Lookup("start-within").Usage = "end if no pod reports within this time, such as 5m"
 	for _, not := range notInPods {
 		f.String(not.name, "", "")
-		f.Lookup(not.name).NoOptDefVal = " "
+		if not.name == "follow" {
+			f.Lookup(not.name).NoOptDefVal = "true"
+		}
 		_ = f.MarkHidden(not.name)
 		cliutil.Check(c, func([]string) error {
 			if !f.Changed(not.name) {

@@ -239,6 +239,10 @@ func TestServeEnds(t *testing.T) {
 	if err := <-session.err; err == nil || err.Error() != "the connection to the caller is lost" {
 		t.Errorf("the input ends: %v", err)
 	}
+	long := bytes.NewReader(make([]byte, MaxLine+1))
+	if err := Serve(t.Context(), long, io.Discard, time.Minute); err == nil || !strings.Contains(err.Error(), "only kubectl fettle logs starts this command") {
+		t.Errorf("a line that is too long: %v", err)
+	}
 	session, end = start(t.Context())
 	defer end()
 	fmt.Fprintln(session, `{"schema":"fettle/logs-worker/v0","look":{}}`)

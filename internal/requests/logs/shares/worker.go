@@ -112,6 +112,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, within time.Duratio
 	}
 }
 
+var errOtherCaller = errors.New("not a message of " + Schema + "; only kubectl fettle logs starts this command")
+
 // receive passes messages on. It returns at the end of the input, and ends the work in progress.
 func receive(ctx context.Context, in io.Reader, messages chan<- toWorker, end func()) error {
 	defer end()
@@ -120,13 +122,16 @@ func receive(ctx context.Context, in io.Reader, messages chan<- toWorker, end fu
 	for lines.Scan() {
 		var m toWorker
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return errors.New("not a message of " + Schema + "; only kubectl fettle logs starts this command")
+			return errOtherCaller
 		}
 		select {
 		case messages <- m:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return errOtherCaller
 	}
 	return errors.Join(errors.New("the connection to the caller is lost"), lines.Err())
 }
