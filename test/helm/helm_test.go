@@ -299,11 +299,30 @@ func TestSchema(t *testing.T) {
 		"agent: {maxUnavailable: 0}":                      "maxUnavailable",
 		"agent: {maxUnavailable: 101%}":                   "maxUnavailable",
 		"agent: {affinity: {nodes: a}}":                   "nodes",
+		"operator: {replicas: null}":                      "replicas", // would render 0
+		"agent: null":                                     "agent",
+		"networkPolicy: null":                             "networkPolicy",
 	} {
 		if _, err := render(t, c, values); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", values, err)
 		}
 	}
+}
+
+// TestLinuxNodes tests that no value starts agents on nodes of another operating system.
+func TestLinuxNodes(t *testing.T) {
+	got := rendered(t, loaded(t, directory), "agent: {nodeSelector: {kubernetes.io/os: windows, zone: a}}")
+	for key, object := range got {
+		if object["kind"] != "DaemonSet" {
+			continue
+		}
+		pod := object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+		if diff := cmp.Diff(map[string]any{"kubernetes.io/os": "linux", "zone": "a"}, pod["nodeSelector"]); diff != "" {
+			t.Errorf("%s: %s", key, diff)
+		}
+		return
+	}
+	t.Error("the chart has no DaemonSet")
 }
 
 // TestPackage tests that a packaged chart, and the chart as a part of another one, which may have

@@ -55,7 +55,7 @@ fettle.directory takes a dict: root (the top context), dir (a directory of the c
 {{- $_ := set $container "args" (concat $container.args .values.args) }}
 {{- $_ := set $container "resources" .values.resources }}
 {{- $_ := set .pod "tolerations" .values.tolerations }}
-{{- with merge (dict) .values.nodeSelector (.pod.nodeSelector | default (dict)) }}
+{{- with merge (dict) (.pod.nodeSelector | default (dict)) .values.nodeSelector }}
 {{- $_ := set $.pod "nodeSelector" . }}
 {{- end }}
 {{- with .values.affinity }}
