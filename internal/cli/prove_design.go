@@ -51,6 +51,10 @@ func (o *proveOptions) limits(f *pflag.FlagSet) {
 func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	switch {
 	case o.Resume != "":
+	case (o.A == "") != (o.B == ""):
+		return ui.Hinted(ui.Usage, errors.New("want both --a and --b"), "for example: fettle prove --a 'gzip -k -f data' --b 'zstd -k -f data'")
+	case (o.ARef == "") != (o.BRef == ""):
+		return ui.Hinted(ui.Usage, errors.New("want both --a-ref and --b-ref"), "for example: fettle prove --a-ref HEAD~1 --b-ref HEAD --build make -- ./program")
 	case (o.A != "" || o.B != "") && len(args) > 0:
 		return ui.Without(errors.New("--a and --b are the commands to measure; leave out the command"), "--a", "--b")
 	case o.A != "" || o.B != "":
@@ -83,10 +87,6 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 		return ui.Retry(ui.Usage, errNoChange, "", "--set=vm.swappiness=10")
 	case len(ways) > 1:
 		return ui.Without(errNoChange, append(ways[1:], halves(ways[0])...)...)
-	case (o.A == "") != (o.B == ""):
-		return ui.Hinted(ui.Usage, errors.New("want both --a and --b"), "for example: fettle prove --a 'gzip -k -f data' --b 'zstd -k -f data'")
-	case (o.ARef == "") != (o.BRef == ""):
-		return ui.Hinted(ui.Usage, errors.New("want both --a-ref and --b-ref"), "for example: fettle prove --a-ref HEAD~1 --b-ref HEAD --build make -- ./program")
 	case o.Build != "" && o.ARef == "":
 		return ui.Without(errors.New("--build needs --a-ref and --b-ref"), "--build")
 	case (o.A != "" || o.ARef != "") && o.Keep:
