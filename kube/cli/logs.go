@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/cliutil"
 	"fettle.dev/fettle/internal/cliutil/logscli"
+	"fettle.dev/fettle/internal/logformat"
 	hostlogs "fettle.dev/fettle/internal/requests/logs"
 	"fettle.dev/fettle/internal/requests/logs/shares"
 	"fettle.dev/fettle/internal/requests/source"
@@ -69,6 +70,10 @@ FILE is a path from the root of the volume; . is all of its logs.
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the object, and create nothing")
 	cliutil.Between(f, "pods", 1, job.MaxCount, 8)
 	cliutil.Between(f, "user-id", 0, 1<<31-1, job.User)
+	cliutil.Reads(f, "format", "combined", func(word string) error {
+		_, err := logformat.Parse(word)
+		return err
+	})
 	cliutil.AlsoCalled(f, "claim", "pvc", "volume")
 	cliutil.AlsoCalled(f, "pods", "generators", "parallelism")
 	cliutil.Check(c, func([]string) error {

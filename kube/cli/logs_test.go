@@ -269,6 +269,7 @@ func TestLogsRefused(t *testing.T) {
 		{"access.log --follow", ui.Usage, []string{"--follow does not work in pods", "it must not grow"}, false},
 		{"access.log --since-last=f", ui.Usage, []string{"--since-last does not work in pods"}, false},
 		{"access.log --config /etc/nginx", ui.Usage, []string{"--config does not work in pods", "--format", "access.log --pods 2\n"}, false},
+		{"access.log --format bogus", ui.Usage, []string{"\"bogus\" is not a format", "--format=combined"}, false},
 		{"access.log --memory 10", ui.Usage, []string{`--memory "10": want at least 16Mi`, "--memory=256Mi"}, false},
 		{"access.log --workers 3", ui.Usage, []string{"--workers does not work in pods", "use more --pods", "access.log --pods 2\n"}, false},
 		{"access.log --output html", ui.Usage, []string{"--output html shows durations over time", "--save all.part"}, false},
