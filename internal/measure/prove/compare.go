@@ -96,7 +96,7 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		g.Write(s)
 		for side, x := range []Effect{e.A, e.B} {
 			if x.Judged != "" {
-				ui.PrintLine(s, "%s was %s; this version of fettle calculated the effects above.", []string{"A", "B"}[side], x.Judged)
+				ui.PrintLine(s, "%s was %s.", []string{"A", "B"}[side], x.Judged)
 			}
 		}
 		fmt.Fprintf(s.Out, "The interval of the difference has a confidence of %s %%.\n", unit.Digits(100*(1-c.Alpha)))

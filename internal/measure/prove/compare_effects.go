@@ -67,9 +67,17 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	}{{a, &e.A}, {b, &e.B}} {
 		// Judge both by the same method from the samples, not by the recorded verdicts.
 		otherwise := (*Otherwise)(nil)
-		if err := of[i].Again(); errors.As(err, &otherwise) && otherwise.Err == nil {
-			side.effect.Judged = otherwise.Error()
-		} else if err != nil {
+		err := of[i].Again()
+		switch {
+		case errors.As(err, &otherwise) && otherwise.Err != nil:
+			// Another method's samples: its recorded effect counts.
+			side.effect.Judged = fmt.Sprintf("evaluated by method %d; its recorded effect is compared", otherwise.Method)
+			seen[i] = of[i].Verdict
+			side.effect.Effect, side.effect.Interval = seen[i].Effect, seen[i].Interval
+			continue
+		case otherwise != nil:
+			side.effect.Judged = otherwise.Error() + "; this version of fettle calculated the effect"
+		case err != nil:
 			return fmt.Errorf("run %s: %w", side.run.ID, err)
 		}
 		all, err := Looks(of[i].Design, of[i].Visits)

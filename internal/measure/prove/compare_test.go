@@ -204,3 +204,38 @@ func TestCut(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// TestOlderMethod: the effect of a record whose samples this version cannot evaluate is compared as
+// it was recorded.
+func TestOlderMethod(t *testing.T) {
+	read := func(name string) (*evidence.Run, Evidence) {
+		t.Helper()
+		runs, err := evidence.ReadFile("../../../docs/proofs/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e Evidence
+		if err := json.Unmarshal(runs[0].Body, &e); err != nil {
+			t.Fatal(err)
+		}
+		e.Method, e.Visits[0].Phase = 2, "placebo"
+		if runs[0].Body, err = json.Marshal(e); err != nil {
+			t.Fatal(err)
+		}
+		return runs[0], e
+	}
+	a, first := read("puma-1-worker")
+	b, second := read("puma-3-workers")
+	c, err := Runs(a, b, 0.02, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		got  Effect
+		want Evidence
+	}{{c.Effects.A, first}, {c.Effects.B, second}} {
+		if x.got.Judged != "evaluated by method 2; its recorded effect is compared" || *x.got.Effect != *x.want.Effect {
+			t.Errorf("%+v, want %v", x.got, *x.want.Effect)
+		}
+	}
+}
