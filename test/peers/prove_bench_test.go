@@ -84,7 +84,7 @@ func TestBenchProve(t *testing.T) {
 	row("time of the experiment / time of its runs", "%.2f", ratios, "at most 1.3")
 	row("time between two runs with a switch, ms", "%.1f", switches, "-")
 	row("time between two runs without one, ms", "%.1f", others, "-")
-	fmt.Fprintf(&b, "| fsync and fdatasync for a run and for a switch, counted with strace | %d in %d runs with %d switches | - |\n", calls(t, string(text)), len(traced), times)
+	fmt.Fprintf(&b, "| calls of fsync and fdatasync, counted with strace | %d in %d runs with %d switches | - |\n", calls(t, string(text)), len(traced), times)
 	var unmet []string
 	if r := stats.Median(ratios); r > 1.3 {
 		unmet = append(unmet, fmt.Sprintf("the experiment took %.2f times the time of its runs", r))
