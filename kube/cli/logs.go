@@ -47,9 +47,9 @@ func logsCommand(a *app) *cobra.Command {
 Job whose pods mount a volume (--claim) and read a share of the bytes each, cut at line
 ends. The results are joined exactly: the answer is that of one process. Compressed logs,
 and logs whose requests take several lines, are read whole, by one pod each. A pod that
-fails is replaced and its share read again; if it fails for good, it is named with its
-share, and there is no answer. The Job is deleted at the end. If this process is killed,
-the pods end, and Kubernetes removes the Job.
+fails is replaced and its share read again; if it fails for good, the command names it
+with its share and ends without an answer. The Job is deleted at the end. If this
+process is killed, the pods end, and Kubernetes removes the Job.
 
 FILE is a path from the root of the volume; . is all of its logs.
 
@@ -163,7 +163,7 @@ func (a *app) logs(ctx context.Context, o *logsOptions, paths []string) error {
 		})
 		removed := end()
 		if err != nil {
-			return errors.Join(interruptedOr(ctx, err, "there is no answer"), removed)
+			return errors.Join(interruptedOr(ctx, err, "no answer"), removed)
 		}
 		err = incomplete(found)
 		if err == nil {

@@ -73,7 +73,7 @@ func one(t *testing.T, args ...string) string {
 // form, for plain and compressed logs of several formats, and that nothing is left.
 func TestLogs(t *testing.T) {
 	r := newLogsRig(t)
-	write(t, "access.log", append(accessLog(t, "haproxy", 8000, 1), "what is no request\n"...))
+	write(t, "access.log", append(accessLog(t, "haproxy", 8000, 1), "not a request\n"...))
 	write(t, "access.log.1", accessLog(t, "haproxy", 5000, 2))
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -188,7 +188,7 @@ func TestLogsRetried(t *testing.T) {
 	}
 }
 
-// TestLogsLost tests that a share that cannot be read is named, and that there is no answer then.
+// TestLogsLost tests that a share that cannot be read is named, and that no answer is given then.
 func TestLogsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		state map[string]any
@@ -252,7 +252,7 @@ func TestLogsChanged(t *testing.T) {
 func TestLogsRefused(t *testing.T) {
 	r := newLogsRig(t)
 	write(t, "access.log", accessLog(t, "haproxy", 1000, 1))
-	write(t, "notes.txt", []byte("what is no log\n"))
+	write(t, "notes.txt", []byte("not a log\n"))
 	write(t, "empty.log", nil)
 	r.put("persistentvolumeclaims", map[string]any{"metadata": map[string]any{"name": "new", "namespace": "shop"}, "status": map[string]any{"phase": "Pending"}})
 	r.put("persistentvolumeclaims", map[string]any{"metadata": map[string]any{"name": "own", "namespace": "shop"}, "status": map[string]any{"phase": "Bound", "accessModes": []any{"ReadWriteOncePod"}}})

@@ -49,7 +49,7 @@ type run struct {
 }
 
 // Run reads the logs by the pods of the Job, which exists, and returns the joined result. If a share
-// cannot be read, the error names it, and there is no result.
+// cannot be read, the error names it, and the result is nil.
 func (a *Analysis) Run(ctx context.Context, q shares.Request) (*requests.Result, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

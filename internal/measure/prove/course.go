@@ -45,7 +45,7 @@ type Course struct {
 	after     map[Arm][]float64 // last warm-up visit minus the first counted one, with this washout
 	unsettled int               // first blocks that do not count, because the warm-up was too short
 	tracks    []*track          // of the deciding metric, then of each guard rail
-	beside    *covariate        // nil if none exists
+	covariate *covariate        // nil if the design has none
 }
 
 // Begin starts an experiment with a checked design.
@@ -60,7 +60,7 @@ func Begin(d Design) *Course {
 		c.tracks = append(c.tracks, t)
 	}
 	if d.Covariate != nil {
-		c.beside = &covariate{track: track{metric: *d.Covariate}}
+		c.covariate = &covariate{track: track{metric: *d.Covariate}}
 	}
 	return c
 }
@@ -96,21 +96,20 @@ func (c *Course) Took(v Values) error {
 			return err
 		}
 	}
-	var along float64
-	if c.beside != nil {
+	var covariateLog float64
+	if c.covariate != nil {
 		var err error
-		if along, err = c.beside.log(v); err != nil {
+		if covariateLog, err = c.covariate.log(v); err != nil {
 			return err
 		}
 	}
+	c.begun = true
 	if s.Switch {
 		c.arm, c.settling = s.Arm, c.washout
 	}
-	if !c.begun && s.Arm != c.design.Order(0)[0] {
-		c.begun = true
-		return nil
+	if s.Arm != c.design.Order(c.block)[c.place] {
+		return nil // the very first visit
 	}
-	c.begun = true
 	if s.Dropped {
 		c.settling--
 		c.last = logs[0]
@@ -123,8 +122,8 @@ func (c *Course) Took(v Values) error {
 	for i, t := range c.tracks {
 		t.logs[c.place] = logs[i]
 	}
-	if c.beside != nil {
-		c.beside.logs[c.place] = along
+	if c.covariate != nil {
+		c.covariate.logs[c.place] = covariateLog
 	}
 	if c.place++; c.place == 2 {
 		c.finish()
@@ -142,8 +141,8 @@ func (c *Course) finish() {
 	order := c.design.Order(c.block)
 	for i, t := range c.tracks {
 		d := t.difference(order)
-		if i == 0 && c.beside != nil {
-			d = c.beside.less(d, order)
+		if i == 0 && c.covariate != nil {
+			d = c.covariate.adjust(d, order)
 		}
 		t.sequence.Add(d)
 		t.interval = t.sequence.Interval()
@@ -152,7 +151,7 @@ func (c *Course) finish() {
 	c.block++
 	n := c.Counted()
 	if n == c.design.Least && c.washout < c.design.Washout+maxGrowth && c.carriesOver() {
-		c.again()
+		c.restart()
 		n = 0
 	}
 	c.done = c.block >= c.design.Most || n >= c.design.Least && c.Verdict().Word.Decided()
@@ -161,15 +160,15 @@ func (c *Course) finish() {
 // Counted returns the number of complete blocks that count.
 func (c *Course) Counted() int { return c.tracks[0].sequence.N() }
 
-// again begins to count again, with a longer warm-up. No verdict existed before.
-func (c *Course) again() {
+// restart begins to count again, with a longer warm-up. No verdict existed before.
+func (c *Course) restart() {
 	c.washout++
 	c.unsettled = c.block
 	for _, t := range c.tracks {
 		t.begin(laterShare)
 	}
-	if c.beside != nil {
-		c.beside.differences, c.beside.of = nil, nil
+	if c.covariate != nil {
+		c.covariate.values, c.covariate.deciding = nil, nil
 	}
 	c.after = map[Arm][]float64{}
 	c.Abandon()

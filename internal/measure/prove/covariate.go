@@ -10,20 +10,20 @@ import "fettle.dev/fettle/internal/stats"
 // difference was: the interval stays valid for any slope.
 type covariate struct {
 	track
-	differences []float64 // the covariate's own differences, by block
-	of          []float64 // the metric's
+	values   []float64 // the covariate's differences, by block
+	deciding []float64 // the deciding metric's
 }
 
 // slope returns the change of the metric's logarithm per change of the covariate's. Their medians
 // are subtracted, because the change may affect both. It is 0 with fewer than three blocks.
 func (c *covariate) slope() float64 {
-	if len(c.of) < 3 {
+	if len(c.deciding) < 3 {
 		return 0
 	}
-	mx, my := stats.Median(c.differences), stats.Median(c.of)
+	mx, my := stats.Median(c.values), stats.Median(c.deciding)
 	xy, xx := 0.0, 0.0
-	for i, x := range c.differences {
-		xy += (x - mx) * (c.of[i] - my)
+	for i, x := range c.values {
+		xy += (x - mx) * (c.deciding[i] - my)
 		xx += (x - mx) * (x - mx)
 	}
 	if xx == 0 {
@@ -32,10 +32,10 @@ func (c *covariate) slope() float64 {
 	return xy / xx
 }
 
-// less returns a block's difference of the metric minus the part that the covariate explains.
-func (c *covariate) less(y float64, order [2]Arm) float64 {
+// adjust returns a block's difference of the metric minus the part that the covariate explains.
+func (c *covariate) adjust(y float64, order [2]Arm) float64 {
 	x, slope := c.difference(order), c.slope()
-	c.differences, c.of = append(c.differences, x), append(c.of, y)
+	c.values, c.deciding = append(c.values, x), append(c.deciding, y)
 	return y - slope*x
 }
 
@@ -50,11 +50,11 @@ type Adjusted struct {
 	P          float64 `json:"difference_p"`
 }
 
-// Covariate describes the covariate, or returns nil if none exists.
+// Covariate describes the covariate, or returns nil if the design has none.
 func (c *Course) Covariate() *Adjusted {
-	if c.beside == nil || len(c.beside.differences) == 0 {
+	if c.covariate == nil || len(c.covariate.values) == 0 {
 		return nil
 	}
-	b := c.beside
-	return &Adjusted{Metric: b.metric, Slope: b.slope(), Difference: stats.Mean(b.differences), P: stats.SignFlip(b.differences)}
+	b := c.covariate
+	return &Adjusted{Metric: b.metric, Slope: b.slope(), Difference: stats.Mean(b.values), P: stats.SignFlip(b.values)}
 }

@@ -105,7 +105,7 @@ func sentences(e *prove.Evidence) (out []string) {
 	case prove.NoEffect:
 		out = append(out, fmt.Sprintf("Any effect of %s on %s is below the margin of %s %%, which was set before the first run.", what, m.Name, plain(e.Design.Margin)), sure)
 	default:
-		out = append(out, fmt.Sprintf("The measurements do not decide whether %s affects %s. This does not mean that there is no effect.", what, m.Name), sure)
+		out = append(out, fmt.Sprintf("The measurements do not decide whether %s affects %s. That does not show that it has none.", what, m.Name), sure)
 		if e.More > 0 && e.More < 100_000 {
 			out = append(out, "About "+text.Count(e.More, "more "+e.Design.Unit())+" may decide it.")
 		}
