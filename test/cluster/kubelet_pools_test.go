@@ -274,7 +274,7 @@ func rollOutPools(t *testing.T, nodes int) {
 	if p := pool("nothing to be wrong", time.Minute, func(p kubelet.KubeletPool) bool { return true }); degraded(p, "NodeFailed") != "" {
 		t.Errorf("%+v", p.Status)
 	}
-	working := operatorRSSWorking
+	working := operatorMemoryWorking
 	if nodes > operatorNodes {
 		working = manyRSSWorking
 	}

@@ -40,7 +40,7 @@ func TestMachineHealthMany(t *testing.T) {
 		b.t.Errorf("%d at once; deleted %v, want %v", f.most, f.deleted, old)
 	}
 	b.t.Logf("10 of %d machines made anew, one at a time, after %.1f s", machines, time.Since(began).Seconds())
-	b.operator.memory(p, "after ten machines of 500", operatorRSSWorking)
+	b.operator.memory(p, "after ten machines of 500", operatorMemoryWorking)
 	b.counted("fettle_operator_remediations_started_total", 10)
 	b.counted("fettle_operator_remediations_finished_total", 10)
 	b.dropCheck("large")
@@ -84,12 +84,12 @@ func (b *healthBench) counted(name string, want float64) {
 func (b *operatorBench) comesToRest(p *Program, machines int) {
 	b.t.Helper()
 	began := time.Now()
-	for rss(b.t, p)["VmRSS:"] > operatorRSSAtRest && time.Since(began) < 3*time.Minute {
+	for rss(b.t, p)["RssAnon:"] > operatorMemoryAtRest && time.Since(began) < 3*time.Minute {
 		time.Sleep(time.Second)
 	}
 	b.t.Logf("the operator is at rest after %.0f s more", time.Since(began).Seconds())
-	b.memory(p, fmt.Sprintf("at rest with %d nodes and as many machines", machines), operatorRSSAtRest)
+	b.memory(p, fmt.Sprintf("at rest with %d nodes and as many machines", machines), operatorMemoryAtRest)
 	// And stays so: what a node tells of itself is no work.
 	time.Sleep(20 * time.Second)
-	b.memory(p, "20 s later", operatorRSSAtRest)
+	b.memory(p, "20 s later", operatorMemoryAtRest)
 }
