@@ -174,7 +174,7 @@ experiments: root ## run the experiments of docs/proofs, and write their pages
 	FETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 FETTLE_TEST_NIGHTLY=1 $(GO) test -count=1 -v -timeout 1h -run '^TestMeasure$$' ./test/scenarios
 	FETTLE_PROOFS=1 FETTLE_TEST_REQUIRE=1 FETTLE_TEST_DISPOSABLE=1 FETTLE_TEST_NIGHTLY=1 $(GO) test -count=1 -v -timeout 1h -run '^TestLadder$$' ./test/scenarios
 	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run 'Page$$' ./test/proofs
-	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/measure/page
+	FETTLE_UPDATE_GOLDEN=1 $(GO) test -run '^TestProofs$$' ./internal/measure/runpage
 	@git diff --stat
 
 # Programs with dependencies of their own: tools/go.mod, and tools/lint/go.mod for the linter.
