@@ -58,6 +58,7 @@ var guides = map[string]cliutil.Guide{
 	"bench postgres":       {Page: "bench-postgres.md", Calls: []string{"--scale 50", "--read-only --clients 1,4,16", "--tables"}},
 	"measure-memory":       {Calls: []string{"visit.json"}},
 	"prove":                {Page: "prove.md", Calls: []string{"--profile virtual-guest -- make -B", "--set vm.swappiness=10 --bench disk:randrw", "--plan plan.json --live --metric pressure:io"}},
+	"search":               {Page: "search.md", Calls: []string{"--try vm.swappiness=10,30,100 --try vm.dirty_ratio=5,10,40 -- make -B", "--try sysfs:/sys/block/sda/queue/read_ahead_kb=128,512,4096 --bench disk:buffered-read@/srv --dry-run"}},
 	"runs":                 {Page: "runs.md", Calls: []string{"list"}},
 	"runs list":            {Calls: []string{"", "--output json"}},
 	"runs compare":         {Calls: []string{"before.run after.run", "before.run after.run --margin 5%"}},

@@ -24,6 +24,7 @@ import (
 	"fettle.dev/fettle/internal/measure/placement"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/measure/search"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/requests/load/scenario"
@@ -80,6 +81,8 @@ var documents = map[string]any{
 	"runs":                RunList{},
 	"prove":               prove.Evidence{},
 	"prune":               PruneResult{},
+	"search":              search.Evidence{},
+	"search-plan":         search.Plan{},
 	"recommend":           RecommendResult{},
 	"rules":               RuleList{},
 	"rules-update":        internalupdate.Changes{},

@@ -87,6 +87,25 @@ func (k *Keeper) Record(verdict string, body any) (err error) {
 	return nil
 }
 
+// Continue continues an interrupted run. It calls line with each line of its record after the
+// first, and returns the record at the start.
+func (k *Keeper) Continue(name string, line func([]byte) error) (*Run, error) {
+	u, err := k.Resume(name, line)
+	if err != nil {
+		return nil, err
+	}
+	k.Run, k.inProgress = u.Run, u
+	return u.Run, nil
+}
+
+// Name returns the name of a run in progress for Continue.
+func (k *Keeper) Name() string {
+	if k.inProgress == nil {
+		return ""
+	}
+	return k.inProgress.Name()
+}
+
 // Nothing removes the stored part of a benchmark without a result.
 func (k *Keeper) Nothing() error {
 	if k.inProgress == nil {

@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/measure/search"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/requests/load/scenario"
@@ -39,6 +40,7 @@ type Result interface {
 // results has a constructor of an empty result for each kind of run.
 var results = map[string]func() Result{
 	"prove":            func() Result { return &prove.Evidence{} },
+	search.Kind:        func() Result { return &search.Evidence{} },
 	disk.Kind:          func() Result { return &disk.Evidence{} },
 	"bench-memory":     func() Result { return &memory.Result{} },
 	"bench-postgres":   func() Result { return &postgres.Result{} },
