@@ -52,6 +52,9 @@ func (r *Result) report(sort string, top int) *Report {
 			folded := r.stats(&table.Other, []string{}, span)
 			g.Folded = &folded
 		}
+		if table.folded() {
+			g.Missing = &table.Missing
+		}
 		out.By = append(out.By, g)
 	}
 	if len(r.Tables) > 0 && out.All.MeanS != nil {

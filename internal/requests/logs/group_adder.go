@@ -31,7 +31,7 @@ func (a *adder) Add(k Key, text []byte, x Sample) {
 		s := t.slots[k.slot&uint64(len(t.slots)-1)]
 		i := int(uint32(s)) - 1
 		if s>>32 != k.tag>>32 || i < 0 || t.At(i).tag != uint32(k.tag) {
-			i = t.Find(k, text)
+			i = t.findOrPrune(k, text)
 		}
 		if t.wide || i < 0 {
 			t.Add(i, x)
@@ -49,7 +49,8 @@ func (a *adder) Add(k Key, text []byte, x Sample) {
 
 // Flush adds the pending requests.
 func (a *adder) Flush() {
-	t, keys, groups := a.table, a.keys[:a.n], a.groups[:a.n]
+	n := a.n
+	t, keys, groups := a.table, a.keys[:n], a.groups[:n]
 	a.n = 0
 	if len(groups) == 0 {
 		return
@@ -86,7 +87,11 @@ func (a *adder) Flush() {
 	}
 	for i := range keys {
 		if g := int(groups[i]); g < 0 || t.At(g).tag != uint32(keys[i].tag) {
-			groups[i] = int32(t.Find(keys[i], a.texts[i]))
+			if groups[i] = int32(t.Find(keys[i], a.texts[i])); groups[i] < 0 {
+				a.sink += sink
+				a.addEach(n)
+				return
+			}
 		}
 	}
 	if t.wide {
@@ -103,4 +108,11 @@ func (a *adder) Flush() {
 		}
 	}
 	a.sink += sink
+}
+
+// addEach adds a batch of n requests one by one to a full table, whose groups may move with each of them.
+func (a *adder) addEach(n int) {
+	for i := range n {
+		a.table.Add(a.table.findOrPrune(a.keys[i], a.texts[i]), a.samples[i])
+	}
 }

@@ -18,6 +18,7 @@ func (t *Table) Encode(w *bufio.Writer) error {
 	}
 	e.number(percentiles, uint64(t.n))
 	e.stats(&t.Other)
+	e.number(t.Missing.Requests, t.Missing.TotalUS)
 	var found []bucketCount
 	for i := range t.n {
 		text := t.Text(i)
@@ -80,13 +81,14 @@ func decode(r *bufio.Reader, limit int) (*Table, error) {
 	}
 	t := New(percentiles == 1, limit)
 	t.Other = d.stats()
+	t.Missing = Missing{d.number(), d.number()}
 	for range n {
 		text := d.text()
 		s := d.stats()
 		if d.err != nil {
 			return nil, d.damaged()
 		}
-		i := t.Find(HashParts(text), text)
+		i := t.findOrPrune(HashParts(text), text)
 		if i >= 0 && t.At(i).Count > 0 {
 			return nil, fmt.Errorf("%w: repeated key", errDamaged)
 		}

@@ -3,17 +3,22 @@
 
 package logs
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Table holds groups by key. It uses memory pages of normal size. Huge pages saved a tenth of
 // the time if available; in the measured guest they mostly were not, and cost more, for an
 // unknown reason.
 type Table struct {
 	Percentiles bool
-	// Limit is the maximum number of groups. Requests that would need more groups, or more
-	// than mostText of keys, are added to Other.
-	Limit int
-	Other Stats
+	// Limit is the maximum number of groups. If more are needed, or more than mostText of keys,
+	// those with the least are moved to Other. The groups left, and later ones, may then lack
+	// requests.
+	Limit   int
+	Other   Stats
+	Missing Missing
 
 	slots []uint64 // upper half of the tag<<32 | index+1
 	// Groups in chunks: records if wide (created with percentiles), otherwise stats.
@@ -25,6 +30,13 @@ type Table struct {
 	keys  keys
 	hists histograms
 	sink  uint64 // keeps the compiler from removing reads that only load the cache
+}
+
+// Missing is what each group of a table may lack at most, because it was moved to Other before.
+// A group with more requests, or more time, than this is in the table.
+type Missing struct {
+	Requests uint64 `json:"requests"`
+	TotalUS  uint64 `json:"total_us"` // of the durations
 }
 
 const (
@@ -57,7 +69,7 @@ func (t *Table) record(i int) *groupRecord { return &t.records[i>>chunkBits][i&(
 func (t *Table) Text(i int) []byte { return t.keys.at(i) }
 
 // Find returns the index of a key's group. If necessary it creates the group, with a copy of
-// the text. It returns -1 for Other.
+// the text. It returns -1 if the table is full, or the text too long for any table.
 func (t *Table) Find(k Key, text []byte) int {
 	mask := uint64(len(t.slots) - 1)
 	tag := k.tag >> 32
@@ -95,6 +107,55 @@ func (t *Table) insert(at uint64, k Key, text []byte) int {
 		t.grow()
 	}
 	return i
+}
+
+// findOrPrune is like Find, but makes room if the table is full. Indexes of groups are then no
+// longer valid.
+func (t *Table) findOrPrune(k Key, text []byte) int {
+	i := t.Find(k, text)
+	if i >= 0 || len(text) > keyPage || t.n == 0 {
+		return i
+	}
+	t.prune()
+	return t.Find(k, text)
+}
+
+// prune makes room in a full table: it moves groups to Other that have neither more requests than
+// half of the groups nor more time than three quarters of them. At least a quarter of the groups
+// goes. (Misra and Gries, "Finding repeated elements", 1982, with many counters removed at once.)
+func (t *Table) prune() {
+	requests, times := make([]uint64, t.n), make([]uint64, t.n)
+	for i := range t.n {
+		requests[i], times[i] = t.At(i).Count, t.At(i).Sum
+	}
+	slices.Sort(requests)
+	slices.Sort(times)
+	most := Missing{requests[(t.n-1)/2], times[(t.n-1)*3/4]}
+	left := New(t.wide, t.Limit)
+	left.Percentiles, left.Other = t.Percentiles, t.Other
+	left.Missing = Missing{t.Missing.Requests + most.Requests, t.Missing.TotalUS + most.TotalUS}
+	for i := range t.n {
+		s := t.At(i)
+		if s.Count <= most.Requests && s.Sum <= most.TotalUS {
+			left.Other.merge(s)
+			continue
+		}
+		left.take(left.Find(t.keys.hash(i), t.Text(i)), t, i)
+	}
+	*t = *left
+}
+
+// take adds group from of another table to group to, or to Other if to is -1.
+func (t *Table) take(to int, o *Table, from int) {
+	s := o.At(from)
+	if to < 0 {
+		t.Other.merge(s)
+		return
+	}
+	if t.Percentiles {
+		t.hists.merge(t.record(to), &o.hists, o.record(from))
+	}
+	t.At(to).merge(s)
 }
 
 // grow adds slots. A slot lacks the first half of the hash, so grow recomputes it from the
@@ -146,30 +207,27 @@ func (t *Table) Merge(o *Table) {
 			found[k] = o.keys.hash(from + k)
 			sink += t.slots[found[k].slot&mask]
 		}
+		full := false
 		for k := range n {
 			groups[k] = t.Find(found[k], o.Text(from+k))
+			full = full || groups[k] < 0
 		}
 		for k, i := range groups[:n] {
-			of := o.At(from + k)
-			if i < 0 {
-				t.Other.merge(of)
-				continue
+			if full {
+				i = t.findOrPrune(found[k], o.Text(from+k))
 			}
-			if t.Percentiles {
-				t.hists.merge(t.record(i), &o.hists, o.record(from+k))
-			}
-			t.At(i).merge(of)
+			t.take(i, o, from+k)
 		}
 	}
 	t.sink = sink
 	t.Other.merge(&o.Other)
+	t.Missing.Requests += o.Missing.Requests
+	t.Missing.TotalUS += o.Missing.TotalUS
 }
 
 // folded reports whether requests are in Other because a limit was reached. A key that is too long
 // by itself is in Other in any case.
-func (t *Table) folded() bool {
-	return t.Other.Count > 0 && (t.n >= t.Limit || len(t.keys.pages) >= mostText/keyPage)
-}
+func (t *Table) folded() bool { return t.Missing.Requests > 0 }
 
 // Sum returns a table with one group that is the sum of all groups.
 func (t *Table) Sum() *Table {

@@ -275,7 +275,7 @@ func TestHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := readLogs(t, Options{By: [][]string{{"path"}}, Groups: 1000, Percentiles: true}, path).Report("count", 5)
-	if r.Requests != 30_000 || r.Unread.Lines != 3 || r.Unread.TooLong != 1 || r.By[0].Groups != 1000 || r.By[0].Folded.Count != 29_000 {
+	if r.Requests != 30_000 || r.Unread.Lines != 3 || r.Unread.TooLong != 1 || r.By[0].Groups > 1000 || r.By[0].Folded.Count != uint64(30_000-r.By[0].Groups) || r.By[0].Missing == nil {
 		t.Errorf("%d requests, unread %+v, %d groups and %+v beyond", r.Requests, r.Unread, r.By[0].Groups, r.By[0].Folded)
 	}
 	if e := r.Unread.Examples; len(e) != 2 || e[0].Line != 30_002 || e[1].Line != 30_003 {

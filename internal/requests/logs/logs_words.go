@@ -116,8 +116,12 @@ func notes(r *Report, examples int) (out []string) {
 		say("requests took %s on average, but all arrived within %s; check the unit, and set it with --unit", unit.FormatSeconds(*m), unit.FormatSeconds(r.SpanS))
 	}
 	for _, by := range r.By {
-		if by.Folded != nil {
-			say("%s: more than %d groups; the rest (%s) is summed as other; raise --groups", strings.Join(by.By, ", "), by.Groups, text.CountPlural(by.Folded.Count, "request", "requests"))
+		switch {
+		case by.Missing != nil:
+			say("%s: more groups than --groups; the rarest (%s) are summed as other, and each group shown may lack up to %s; raise --groups",
+				strings.Join(by.By, ", "), text.CountPlural(by.Folded.Count, "request", "requests"), text.CountPlural(by.Missing.Requests, "request", "requests"))
+		case by.Folded != nil:
+			say("%s: %s with a key of more than 256 KiB, summed as other", strings.Join(by.By, ", "), text.CountPlural(by.Folded.Count, "request", "requests"))
 		}
 	}
 	if r.All.MeanS == nil && r.Requests > 0 && len(NoUnit(r.Logs)) == 0 {

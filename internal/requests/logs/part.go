@@ -17,7 +17,7 @@ import (
 )
 
 // partSchema identifies a part: a saved result that can be merged with others.
-const partSchema = "fettle/logs-part/v2"
+const partSchema = "fettle/logs-part/v3"
 
 // PartBegins is the beginning of a part's file: the magic number of zstd.
 var PartBegins = []byte{0x28, 0xb5, 0x2f, 0xfd}

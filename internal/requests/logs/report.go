@@ -99,6 +99,8 @@ type Grouping struct {
 	Groups int      `json:"groups"` // total number of groups; Top has the first ones
 	Top    []Group  `json:"top"`
 	Folded *Group   `json:"folded,omitempty"` // sum of the groups above the limit
+	// Missing is what a group of Top may lack at most, if there were more groups than the limit.
+	Missing *Missing `json:"missing,omitempty"`
 }
 
 // Group holds the figures of a group of requests. Unknown figures are absent.
