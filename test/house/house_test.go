@@ -56,13 +56,13 @@ var districts = []district{
 	{path: "internal/setting", layer: 1, budget: budget{1, 2570, 59}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
 	{path: "internal/fact", layer: 1, budget: budget{5, 10940, 156}},
-	{path: "internal/evidence", layer: 1, budget: budget{1, 1110, 29}},
+	{path: "internal/evidence", layer: 1, budget: budget{1, 1130, 29}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7720, 81}},
 	{path: "internal/engine", layer: 2, budget: budget{15, 36000, 437}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22980, 190}},
 	{path: "internal/requests", layer: 3, budget: budget{12, 26400, 413}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20660, 242}},
-	{path: "internal/measure", layer: 3, budget: budget{11, 21200, 427}},
+	{path: "internal/measure", layer: 3, budget: budget{12, 22500, 460}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
 	{path: "internal/update", layer: 4, budget: budget{1, 600, 13}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
@@ -73,7 +73,7 @@ var districts = []district{
 	{path: "packaging/man", layer: 6, budget: budget{1, 50, 0}},
 	{path: "cmd", layer: 6, budget: budget{1, 20, 0}},
 	{path: "kube/cmd", layer: 6, budget: budget{1, 20, 0}},
-	{path: "internal/testkit", layer: testSupport, budget: budget{12, 7100, 153}},
+	{path: "internal/testkit", layer: testSupport, budget: budget{13, 7190, 156}},
 	{path: "kube/testkit", layer: testSupport, budget: budget{1, 130, 2}},
 	{path: "test", layer: testSupport, budget: budget{4, 310, 0}},
 }
@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 103, "kube/cmd/kubectl-fettle": 106}
+var linked = map[string]int{"cmd/fettle": 104, "kube/cmd/kubectl-fettle": 106}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/testkit/noise"
 )
 
 // loaded is a machine whose visits also report the rate of arriving work, on which the time
@@ -17,10 +19,10 @@ type loaded struct {
 
 // arriving returns a machine with a drifting rate of work, whose time depends on the rate by the
 // power slope, in addition to the model's noise. moves is the effect of the change on the rate.
-func arriving(d Design, model noise, slope, effect, moves float64) *loaded {
+func arriving(d Design, model noise.Model, slope, effect, moves float64) *loaded {
 	r := rand.New(rand.NewPCG(d.Seed, 77))
 	l := &loaded{}
-	at, own := 0.0, model(r)
+	at, own := 0.0, model.Begin(r)
 	l.machine = &machine{effect: effect, noise: func(i int) float64 {
 		at = 0.9*at + 0.1*r.NormFloat64()
 		l.rate = at
@@ -61,13 +63,13 @@ func TestCovariate(t *testing.T) {
 		limit = 9
 	}
 	n := count() / 4
-	for _, m := range models {
+	for _, m := range noise.Models {
 		// Of the slope nothing depends: what is left is the same with any.
 		wrong, missed := 0, 0
 		for i := range n {
 			d := design
 			d.Seed = uint64(i) + 1
-			c := arriving(d, m.noise, 0.8, 0, 0).run(t, d)
+			c := arriving(d, m, 0.8, 0, 0).run(t, d)
 			if w := c.Verdict().Word; w == Better || w == Worse {
 				wrong++
 			}
@@ -75,9 +77,9 @@ func TestCovariate(t *testing.T) {
 				missed++
 			}
 		}
-		t.Logf("%s: %.1f %% false alarms", m.name, 100*float64(wrong)/float64(n))
+		t.Logf("%s: %.1f %% false alarms", m.Name, 100*float64(wrong)/float64(n))
 		if w := 100 * float64(max(wrong, missed)) / float64(n); w > limit {
-			t.Errorf("%s: %.1f %% wrong", m.name, w)
+			t.Errorf("%s: %.1f %% wrong", m.Name, w)
 		}
 	}
 	found := func(with bool) (share float64) {
@@ -87,7 +89,7 @@ func TestCovariate(t *testing.T) {
 				d.Covariate = nil
 			}
 			d.Seed = uint64(i) + 1
-			if c := arriving(d, models[0].noise, 0.8, math.Log(0.95), 0).run(t, d); c.Verdict().Word == Better {
+			if c := arriving(d, noise.Models[0], 0.8, math.Log(0.95), 0).run(t, d); c.Verdict().Word == Better {
 				share += 100 / float64(n)
 			}
 		}
@@ -107,7 +109,7 @@ func TestCovariateThatMoves(t *testing.T) {
 	d.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
 	d.Seed = 5
 	var record []Visit
-	l := arriving(d, models[0].noise, 0.8, 0.5, 0.4)
+	l := arriving(d, noise.Models[0], 0.8, 0.5, 0.4)
 	e := l.experiment(d, &record)
 	e.Workload = l
 	c, ending, err := e.Run(t.Context(), nil)

@@ -13,93 +13,10 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/testkit/noise"
 )
 
-// noise generates the logarithms of the times of consecutive visits without a change. The method
-// was chosen with these models.
-type noise func(r *rand.Rand) func(visit int) float64
-
-const sigma = 0.02 // of a run, where a model does not say more
-
-var models = []struct {
-	name string
-	noise
-}{
-	{"independent", func(r *rand.Rand) func(int) float64 {
-		return func(int) float64 { return sigma * r.NormFloat64() }
-	}},
-	{"linear drift of 6 % in 40 runs", func(r *rand.Rand) func(int) float64 {
-		return func(i int) float64 { return 0.06*float64(i)/40 + sigma*r.NormFloat64() }
-	}},
-	{"random walk, 0.8 % a run", func(r *rand.Rand) func(int) float64 {
-		at := 0.0
-		return func(int) float64 { at += 0.008 * r.NormFloat64(); return at + sigma*r.NormFloat64() }
-	}},
-	{"autocorrelated, 0.7", func(r *rand.Rand) func(int) float64 {
-		at := 0.0
-		return func(int) float64 { at = 0.7*at + sigma*r.NormFloat64(); return at }
-	}},
-	{"a step of 8 %", func(r *rand.Rand) func(int) float64 {
-		when := r.IntN(120)
-		return func(i int) float64 {
-			if i >= when {
-				return 0.08 + sigma*r.NormFloat64()
-			}
-			return sigma * r.NormFloat64()
-		}
-	}},
-	{"spikes: every tenth run 10 to 50 % longer", func(r *rand.Rand) func(int) float64 {
-		return func(int) float64 { return spike(r) + sigma*r.NormFloat64() }
-	}},
-	{"a period of two runs", func(r *rand.Rand) func(int) float64 {
-		return func(i int) float64 { return 0.05*float64(i%2) + sigma*r.NormFloat64() }
-	}},
-	{"two modes, 6 % apart", func(r *rand.Rand) func(int) float64 {
-		return func(int) float64 { return 0.06*float64(r.IntN(2)) + sigma*r.NormFloat64() }
-	}},
-	{"a coarse clock: four values, mostly one", func(r *rand.Rand) func(int) float64 {
-		steps := []float64{0, 0, 0, 0, 0.01, 0.01, -0.01, 0.03}
-		return func(int) float64 { return steps[r.IntN(len(steps))] }
-	}},
-	{"a period of four runs", func(r *rand.Rand) func(int) float64 {
-		return func(i int) float64 { return 0.1*float64(i/2%2) + 0.002*r.NormFloat64() }
-	}},
-	{"ten times the noise after the first verdict", func(r *rand.Rand) func(int) float64 {
-		return func(i int) float64 {
-			if i < 26 {
-				return 0.002 * r.NormFloat64()
-			}
-			return 0.02 * r.NormFloat64()
-		}
-	}},
-	{"a period of four runs that begins after the first verdict", func(r *rand.Rand) func(int) float64 {
-		return func(i int) float64 {
-			if i < 26 {
-				return 0.002 * r.NormFloat64()
-			}
-			return 0.1*float64(i/2%2) + 0.002*r.NormFloat64()
-		}
-	}},
-	{"all at once", func(r *rand.Rand) func(int) float64 {
-		walk, auto, when := 0.0, 0.0, r.IntN(120)
-		return func(i int) float64 {
-			walk += 0.008 * r.NormFloat64()
-			auto = 0.7*auto + sigma*r.NormFloat64()
-			at := walk + auto + spike(r) + 0.06*float64(i)/40 + 0.05*float64(i%2) + 0.06*float64(r.IntN(2))
-			if i >= when {
-				at += 0.08
-			}
-			return at
-		}
-	}},
-}
-
-func spike(r *rand.Rand) float64 {
-	if r.Float64() < 0.1 {
-		return math.Log(1.1 + 0.4*r.Float64())
-	}
-	return 0
-}
+const sigma = noise.Sigma
 
 // machine is a machine with one switch. While the switch is on, the work takes longer by a given
 // logarithm. The machine has its own clock.
@@ -175,8 +92,8 @@ func (m *machine) experiment(d Design, record *[]Visit) *Experiment {
 
 // simulate runs an experiment whose change makes the work longer by the logarithm effect. It
 // returns the result, and whether the interval excluded the effect at any look.
-func simulate(t *testing.T, d Design, n noise, effect float64) (v Verdict, visits int, missed bool) {
-	m := &machine{noise: n(rand.New(rand.NewPCG(d.Seed, 99))), effect: effect}
+func simulate(t *testing.T, d Design, n noise.Model, effect float64) (v Verdict, visits int, missed bool) {
+	m := &machine{noise: n.Begin(rand.New(rand.NewPCG(d.Seed, 99))), effect: effect}
 	e := m.experiment(d, nil)
 	e.Anyway = true
 	e.Progress = func(c *Course, _ Visit) {
@@ -207,7 +124,7 @@ func (y tally) String() string {
 }
 
 // many runs n experiments with the same seeds in each run of the test.
-func many(t *testing.T, d Design, model noise, effect float64, n int) tally {
+func many(t *testing.T, d Design, model noise.Model, effect float64, n int) tally {
 	t.Helper()
 	y := tally{words: map[Word]int{}, n: n}
 	var mu sync.Mutex
@@ -245,18 +162,18 @@ func count() int {
 // TestFalseAlarms tests that without an effect at most one experiment in twenty finds one, and that
 // the interval is wrong at any look at most as often, under every noise model.
 func TestFalseAlarms(t *testing.T) {
-	for _, m := range models {
-		y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m.noise, 0, count())
-		t.Logf("%s: %v", m.name, y)
+	for _, m := range noise.Models {
+		y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m, 0, count())
+		t.Logf("%s: %v", m.Name, y)
 		limit := 5.0
 		if testing.Short() {
 			limit = 9 // 200 experiments: five are by chance up to 18
 		}
 		if wrong := y.share(Better) + y.share(Worse); wrong > limit {
-			t.Errorf("%s: %.1f %% false alarms", m.name, wrong)
+			t.Errorf("%s: %.1f %% false alarms", m.Name, wrong)
 		}
 		if missed := 100 * float64(y.missed) / float64(y.n); missed > limit {
-			t.Errorf("%s: the interval excluded the truth in %.1f %%", m.name, missed)
+			t.Errorf("%s: the interval excluded the truth in %.1f %%", m.Name, missed)
 		}
 	}
 }
@@ -285,18 +202,18 @@ func TestPower(t *testing.T) {
 		{"all at once", -10, Better, 95},
 		{"all at once", 0, CannotTell, 85}, // what a bad machine has to answer
 	} {
-		for _, m := range models {
-			if m.name != x.model {
+		for _, m := range noise.Models {
+			if m.Name != x.model {
 				continue
 			}
-			y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m.noise, math.Log1p(x.effect/100), count()/2)
-			t.Logf("%s, %+.0f %%: %v", m.name, x.effect, y)
+			y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), m, math.Log1p(x.effect/100), count()/2)
+			t.Logf("%s, %+.0f %%: %v", m.Name, x.effect, y)
 			atLeast := x.atLeast
 			if testing.Short() {
 				atLeast -= 12
 			}
 			if got := y.share(x.word); got < atLeast {
-				t.Errorf("%s, %+.0f %%: %q in %.1f %%, at least %.0f %% wanted", m.name, x.effect, x.word, got, atLeast)
+				t.Errorf("%s, %+.0f %%: %q in %.1f %%, at least %.0f %% wanted", m.Name, x.effect, x.word, got, atLeast)
 			}
 		}
 	}
@@ -315,9 +232,9 @@ func TestRunsNotRequests(t *testing.T) {
 		}
 		return run
 	}
-	y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), func(r *rand.Rand) func(int) float64 {
+	y := many(t, Defaults(Metric{Name: "time", Unit: "s"}), noise.Model{Begin: func(r *rand.Rand) func(int) float64 {
 		return func(int) float64 { return stats.Mean(one(r)) }
-	}, 0, count())
+	}}, 0, count())
 	t.Logf("by runs: %v", y)
 	if wrong := y.share(Better) + y.share(Worse); wrong > 5 && !testing.Short() {
 		t.Errorf("%.1f %% false alarms", wrong)
@@ -354,10 +271,10 @@ func welch(a, b []float64) float64 {
 // then all with it, compared by Welch's t-test at 5 %.
 func TestTheUsualWay(t *testing.T) {
 	wrong := map[string]float64{}
-	for _, m := range models {
+	for _, m := range noise.Models {
 		n := 0
 		for i := range count() {
-			run := m.noise(rand.New(rand.NewPCG(uint64(i), 5)))
+			run := m.Begin(rand.New(rand.NewPCG(uint64(i), 5)))
 			var a, b []float64
 			for k := range 40 {
 				if v := run(k); k < 20 {
@@ -370,8 +287,8 @@ func TestTheUsualWay(t *testing.T) {
 				n++
 			}
 		}
-		wrong[m.name] = 100 * float64(n) / float64(count())
-		t.Logf("%s: %.0f %%", m.name, wrong[m.name])
+		wrong[m.Name] = 100 * float64(n) / float64(count())
+		t.Logf("%s: %.0f %%", m.Name, wrong[m.Name])
 	}
 	for _, m := range []string{"linear drift of 6 % in 40 runs", "random walk, 0.8 % a run", "autocorrelated, 0.7"} {
 		if wrong[m] < 25 {

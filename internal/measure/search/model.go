@@ -20,8 +20,8 @@ type observation struct {
 	y float64
 }
 
-// Scales that are tried, as differences of logarithms: from well below what anybody measures to
-// a factor of e.
+// Scales that are tried, as differences of logarithms: from below the noise of any machine to a
+// factor of e.
 var scales = []float64{0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.4}
 
 // fit returns the posterior. The weights' scale is at least least, so that a search that has seen
