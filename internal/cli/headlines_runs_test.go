@@ -15,7 +15,9 @@ import (
 	"fettle.dev/fettle/internal/measure/memory"
 	"fettle.dev/fettle/internal/measure/network"
 	"fettle.dev/fettle/internal/measure/postgres"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/runpage"
+	"fettle.dev/fettle/internal/measure/search"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/engine"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
@@ -48,6 +50,9 @@ var measuredRuns = []measuredRun{
 		Generator: load.Generator{Limited: true, Texts: []string{"62.9 % of the requests were sent more than 1 ms late although a connection was free (p99 318 ms): this machine lacks processor time for the rate"}}}},
 	{mqtt.Kind, "1014 of 5000 hosts were connected, the first refusal with 1014 connected: closed-early 3986 times", &mqtt.Result{Word: mqtt.NotSustained, Text: "1014 of 5000 hosts were connected, the first refusal with 1014 connected: closed-early 3986 times", Hosts: 5000,
 		Connect: mqtt.Connect{Connected: 1014, Failures: map[string]engine.FailureCount{"closed-early": {N: 3986}}}, Rounds: []mqtt.Round{{Settings: "ttl=5s,resend=15m,limit=none", Jobs: 5000}}}},
+	{search.Kind, "not proved: vm.swappiness=10: cannot tell yet [-1, 3.4]: about 40 more runs", &search.Evidence{Text: "not proved: vm.swappiness=10: cannot tell yet [-1, 3.4]: about 40 more runs", Metric: prove.Metric{Name: "time", Unit: "s"},
+		Design: search.Design{Runs: 60, Space: search.Space{Knobs: []search.Knob{{Name: "vm.swappiness", Settings: []string{"vm.swappiness"}, Levels: []string{"10", "60"}, Default: 1}}}}, Best: []string{"vm.swappiness=10"}, Seen: 0.03,
+		Proof: &search.Proof{Run: "0123456789abcdef", Word: prove.CannotTell, Text: "cannot tell yet [-1, 3.4]: about 40 more runs"}, Visits: []search.Visit{{Value: 1}, {Stopped: "the work failed: exit status 4"}}}},
 	{scenario.Kind, "✗ 0 of 1 threshold met; not met: host errors < 1% (20 %)", &scenario.Result{Word: scenario.Measured, Text: "80 of 100 hosts did all steps (p50 1.2 s, p99 9.3 s); step register: wrong-status 20 times, as status 502", Scenario: "registration", StandIn: "foreman", Model: "closed", Hosts: 100, Repeat: 1, RunID: "20261130-080000-4711ab",
 		Gates: []scenario.Judged{{Result: engine.Result{Gate: "errors < 1%", Text: "20 %"}}}, Whole: scenario.Figures{Runs: 100, Errors: 20, ErrorShare: 0.2, Latency: engine.Times{N: 80, P50S: 1.2, P99S: 9.3}}, Created: &scenario.Created{Intended: 100, Known: 80},
 		Steps: []scenario.Step{{Name: "register", Kind: "http", Figures: scenario.Figures{Runs: 100, Errors: 20, Causes: map[string]engine.FailureCount{"wrong-status": {N: 20, Example: "status 502"}}}}}}},

@@ -265,7 +265,7 @@ var verbs = []verb{
 	{"size", sizeCommand, "Size", 0},
 	{"bench", benchCommand, "Measure", liveOnly},
 	{"prove", proveCommand, "Measure", writing | liveOnly},
-	{"search", searchCommand, "Measure", writing | liveOnly},
+	{"search", searchCommand, "Measure", writing | liveOnly | rare},
 	{"runs", runsCommand, "Measure", rare},
 	{"logs", logsCommand, "Requests", 0},
 	{"load", loadCommand, "Requests", liveOnly},

@@ -171,6 +171,11 @@ func (c *Course) advance() {
 		c.round++
 		c.queue = slices.Clone(c.racing)
 		r.Shuffle(len(c.queue), func(i, j int) { c.queue[i], c.queue[j] = c.queue[j], c.queue[i] })
+		if len(c.taken) == 0 {
+			// The default first: work that always fails must not seem to fail because of a value.
+			at := slices.IndexFunc(c.queue, c.design.Default().Equal)
+			c.queue[0], c.queue[at] = c.queue[at], c.queue[0]
+		}
 	}
 	switch {
 	case c.progress() >= 1:

@@ -137,7 +137,6 @@ func (e *Evidence) sentence() string {
 // Headline implements runpage.Result.
 func (e *Evidence) Headline() (h ui.Headline) {
 	h.Line("%s", e.Text)
-	h.Count("runs", len(e.Visits), "run")
 	return h
 }
 
