@@ -56,7 +56,7 @@ func TestSMAC(t *testing.T) {
 // bySMAC returns the point with which SMAC ends.
 func bySMAC(t *testing.T, python string, s *surface, model noise.Model, runs int, seed uint64) (best Point) {
 	t.Helper()
-	c := exec.Command(python, "testdata/smac.py")
+	c := exec.Command(python, "testdata/search_smac.py")
 	c.Stderr = os.Stderr
 	in, err := c.StdinPipe()
 	if err != nil {
