@@ -66,7 +66,8 @@ func (p *Experiment) settings(ctx context.Context, deadline *journal.Try) error 
 	p.tuning = &prove.Tuning{Engine: p.Engine, Planner: planner, Options: apply}
 	p.change = p.tuning
 	tested, left, err := p.tuning.Look(ctx)
-	if refused := p.refuseRestarts(tested); refused != nil {
+	// A block has at least one switch, and the change is rehearsed once.
+	if refused := p.refuseRestarts(tested, fmt.Sprintf("at least %d", p.design.Least+2)); refused != nil {
 		return refused
 	}
 	p.body.Change = prove.Tested{Profile: p.o.Profiles}

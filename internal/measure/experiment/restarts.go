@@ -15,8 +15,8 @@ import (
 
 // refuseRestarts returns an error if the change restarts programs, and TestSystem does not name
 // this machine: each switch would be an outage for the clients of the program. Otherwise it
-// prints how often which programs are restarted.
-func (p *Experiment) refuseRestarts(tested []tune.Step) error {
+// prints which programs are restarted, and how often: "at least 9".
+func (p *Experiment) refuseRestarts(tested []tune.Step, times string) error {
 	name := evidence.Fingerprint(p.Host).Name
 	if p.o.TestSystem != "" && p.o.TestSystem != name {
 		return ui.Instead(ui.Refused, fmt.Errorf("--test-system %s: this machine is %s", p.o.TestSystem, name), "only if this is a test system", "--test-system="+name)
@@ -28,9 +28,7 @@ func (p *Experiment) refuseRestarts(tested []tune.Step) error {
 	if len(programs) == 0 {
 		return nil
 	}
-	// A block has at least one switch, and the change is rehearsed once.
-	least := p.design.Least + 2
-	outage := text.Sprintf("each switch is a restart of %s, with an outage for its clients: at least %d restarts of each program", strings.Join(programs, " and "), least)
+	outage := text.Sprintf("each switch is a restart of %s, with an outage for its clients: %s restarts of each program", strings.Join(programs, " and "), times)
 	if p.o.TestSystem == "" {
 		return ui.Retry(ui.Refused, errors.New(outage), "only if this is a test system", "--test-system="+name)
 	}

@@ -76,12 +76,17 @@ func (s *Search) Run(ctx context.Context, o SearchOptions, work []string) (*Sear
 	}
 	s.Experiment.o, s.Experiment.body = s.o.Options, &prove.Evidence{Work: s.body.Work}
 	if err := s.prepareSearch(ctx); err != nil {
+		if s.closing != nil {
+			err = errors.Join(err, s.closing())
+		}
 		return nil, err
 	}
-	if s.closing != nil {
-		defer func() { _ = s.closing() }()
-	}
 	err := s.explore(ctx)
+	if s.closing != nil { // before the proof, which prepares the work again
+		if closed := s.closing(); closed != nil {
+			err = errors.Join(err, ui.Exit(ui.Incomplete, closed))
+		}
+	}
 	switch {
 	case len(s.body.Visits) == 0:
 		return nil, errors.Join(err, s.keeper.Nothing())
@@ -110,15 +115,20 @@ func (s *Search) cut(ctx context.Context, err error) (*SearchResult, error) {
 	}
 	s.body.Sum(s.course)
 	saved := s.keeper.Finished(s.body.Text, s.body)
+	r := s.keeper.Run
+	r.Verdict = s.body.Text
+	if body, err := json.Marshal(s.body); err == nil {
+		r.Body = body
+	}
 	name := s.keeper.Name()
 	code := ui.Failed
 	switch {
 	case errors.As(err, new(*prove.Stuck)):
-		return &SearchResult{s.keeper.Run, s.body}, errors.Join(s.stuck(err), saved)
+		return &SearchResult{r, s.body}, errors.Join(s.stuck(err), saved)
 	case ctx.Err() != nil:
 		code, err = ui.Interrupted, errors.New("interrupted; machine restored, measurements saved")
 	}
-	return &SearchResult{s.keeper.Run, s.body}, errors.Join(ui.Hinted(code, err, "to continue, run: fettle search --resume "+name), saved)
+	return &SearchResult{r, s.body}, errors.Join(ui.Hinted(code, err, "to continue, run: fettle search --resume "+name), saved)
 }
 
 // resumeSearch reads the record of an interrupted search.
@@ -202,7 +212,7 @@ func (s *Search) prepareSearch(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.refuseRestarts(tested); err != nil {
+	if err := s.refuseRestarts(tested, fmt.Sprintf("up to %d", 2*s.o.Runs)); err != nil {
 		return err
 	}
 	s.Experiment.body.Change.Settings = underTest(tested)
@@ -237,11 +247,17 @@ func sameKnob(a, b search.Knob) bool {
 // error contains a *prove.Stuck.
 func (s *Search) explore(ctx context.Context) (err error) {
 	defer func() {
-		if undone := s.leavePoint(ctx); undone != nil {
+		stuck := (*prove.Stuck)(nil)
+		switch undone := s.leavePoint(ctx); {
+		case undone != nil && errors.As(err, &stuck): // tried before
+		case undone != nil:
 			err = errors.Join(undone, err)
-			return
+		case errors.As(err, &stuck):
+			err = fmt.Errorf("a change was undone only at the second attempt: %w", stuck.Err)
 		}
-		s.dismiss()
+		if !errors.As(err, &stuck) {
+			s.dismiss()
+		}
 	}()
 	if busy := s.unfit(ctx); len(busy) > 0 && !s.o.Anyway {
 		return ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(busy, "; ")), "wait until the machine is quiet; --force measures now", "--force")
