@@ -64,6 +64,7 @@ var guides = map[string]cliutil.Guide{
 	"runs compare":         {Calls: []string{"before.run after.run", "before.run after.run --margin 5%"}},
 	"runs export":          {Calls: []string{"before.run > copy.run", "before.run --output benchfmt"}},
 	"runs prune":           {Calls: []string{"--older-than 90d", "--keep 20 --yes"}},
+	"runs trend":           {Page: "runs-trend.md", Calls: []string{"", "--expect no-worse --since 14d", "monday.txt tuesday.txt --output html > trend.html"}},
 	"runs show":            {Page: "runs.md", Calls: []string{"--output html > last.html", "before.run after.run --output html > runs.html", "before.run --output json"}},
 	"logs":                 {Page: "logs.md", Calls: []string{"/var/log/httpd/access_log", "access.log --by path --sort p99 --top 20", "access.log --since 2h --where 'status >= 400'"}},
 	"logs compare":         {Page: "logs-several.md", Calls: []string{"/var/log/httpd/access_log.1 /var/log/httpd/access_log", "before.log after.log --by path --sort mean"}},

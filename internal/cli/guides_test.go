@@ -31,6 +31,7 @@ var notRun = map[string]string{
 	"runs compare":         "needs two runs",
 	"runs export":          "needs a run",
 	"runs show":            "needs a run",
+	"runs trend":           "needs runs",
 	"schedule import-cron": "needs a crontab of tuned-adm",
 	"size puppet":          "needs a Puppet Server",
 }

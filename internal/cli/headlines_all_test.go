@@ -46,7 +46,7 @@ const (
 // for leaving it out.
 var headlineCalls = map[string]string{
 	"bench disk": "(" + ofRuns, "bench etcd": "(" + ofRuns, "bench memory": "(" + ofRuns, "bench network": "(" + ofRuns, "bench postgres": "(" + ofRuns, "load http": "(" + ofRuns, "load mqtt": "(" + ofRuns, "load scenario": "(" + ofRuns, "load scenario list": "load scenario list", "load scenario show": "(" + noResult + "the file itself", "load scenario undo": "(" + changes,
-	"prove": "(" + ofRuns, "search": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns,
+	"prove": "(" + ofRuns, "search": "(" + ofRuns, "runs compare": "(" + ofRuns, "runs list": "(" + ofRuns, "runs prune": "(" + ofRuns, "runs show": "(" + ofRuns, "runs trend": "(" + ofRuns,
 	"confirm": "(" + changes, "daemon": "(" + noResult + "runs until it is ended", "tune": "(" + changes, "undo": "(" + changes, "schedule add": "(" + changes, "schedule import-cron": "(" + changes, "schedule remove": "(" + changes,
 	"load worker": "(" + noResult + "speaks to fettle load http", "runs export": "(" + noResult + "copies records", "schema": "(" + noResult + "a schema", "version": "(" + noResult + "one line",
 	"rules lint": "(" + noResult + "one line, or errors", "rules release": "(TestRulesUpdate", "rules stage": "(TestRulesUpdate", "rules staged": "(TestRulesUpdate", "rules withdraw": "(" + noResult + "one line", "rules show": "rules show O29", "rules test": "(" + noResult + "one line, or errors",

@@ -90,7 +90,7 @@ func TestRunHeadlines(t *testing.T) {
 			all = append(all, "runs compare "+r.ID+" "+r.ID)
 		}
 	}
-	all = append(all, "runs prune --older-than 1d --yes")
+	all = append(all, "runs trend ../../examples/trend/commits.txt", "runs prune --older-than 1d --yes")
 	for _, call := range all {
 		args := append([]string{"--state-dir", state}, strings.Fields(call)...)
 		if strings.HasPrefix(call, "runs prune") { // it removes them once

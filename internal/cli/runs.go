@@ -49,7 +49,7 @@ type ListedRun struct {
 }
 
 func runsCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "List, show, compare, export and remove measurements", Args: cliutil.KnownVerb,
+	c := &cobra.Command{Use: "runs", Short: "List, show, compare measurements; find when they changed", Args: cliutil.KnownVerb,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the runs, oldest first", Args: cobra.NoArgs,
@@ -63,6 +63,7 @@ repeats the measurement. It accepts several runs and lists how they differ.`,
 		runsCompareCommand(a),
 		runsExportCommand(a),
 		runsPruneCommand(a),
+		runsTrendCommand(a),
 	)
 	return c
 }

@@ -25,6 +25,7 @@ import (
 	"fettle.dev/fettle/internal/measure/postgres"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/search"
+	"fettle.dev/fettle/internal/measure/trend"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/requests/load/scenario"
@@ -91,6 +92,7 @@ var documents = map[string]any{
 	"schedule":            ScheduleList{},
 	"size":                sizing.Result{},
 	"status":              tune.Status{},
+	"trend":               trend.Report{},
 	"tune":                TuneResult{},
 	"undo":                UndoResult{},
 	"version":             Version{},

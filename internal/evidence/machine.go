@@ -25,6 +25,8 @@ type Machine struct {
 	Hypervisor  string `json:"hypervisor,omitempty"` // empty on bare metal
 	OS          string `json:"os"`
 	Kernel      string `json:"kernel"`
+	// BootID identifies the boot. It is empty if unknown, and in records of older versions.
+	BootID string `json:"boot_id,omitempty"`
 	// Hardware is a digest of processor, memory and disks: equal on identical machines.
 	Hardware string `json:"hardware_digest"`
 	// Settings are the kernel settings that affect measurements, by name.
@@ -46,6 +48,7 @@ func Fingerprint(h *host.Host) Machine {
 		Hypervisor: f.Virtualization.Hypervisor.Or(""), OS: f.OS.Name.Or(""), Kernel: f.Kernel.Release.Or(""),
 		Settings: fingerprintSettings(h),
 	}
+	m.BootID, _ = h.BootID() // unknown on a copy
 	type disk struct{ Model, Transport string }
 	hardware := struct {
 		Model, CPU, Microcode string

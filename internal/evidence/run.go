@@ -64,7 +64,7 @@ func EscapeInvalidUTF8(text string) string {
 // escapeInvalidUTF8 escapes all strings of a record except the body, which is JSON already.
 func (r *Run) escapeInvalidUTF8() {
 	m := &r.Machine
-	for _, s := range []*string{&r.Kind, &r.Command, &r.User, &r.Version, &r.Verdict, &m.Name, &m.Model, &m.CPU, &m.Hypervisor, &m.OS, &m.Kernel, &m.Hardware} {
+	for _, s := range []*string{&r.Kind, &r.Command, &r.User, &r.Version, &r.Verdict, &m.Name, &m.Model, &m.CPU, &m.Hypervisor, &m.OS, &m.Kernel, &m.BootID, &m.Hardware} {
 		*s = EscapeInvalidUTF8(*s)
 	}
 	if m.Settings == nil {

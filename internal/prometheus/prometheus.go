@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fettle.dev/fettle/internal/text"
 )
 
 // maxAnswer is the largest accepted answer, in bytes.
@@ -63,33 +65,21 @@ func (s *Server) Host() string { return s.base.Host }
 // Query evaluates an expression whose current result is one number. known is false if there is
 // no result, or if it is not finite.
 func (s *Server) Query(ctx context.Context, expression string) (value float64, known bool, err error) {
-	var answer struct {
-		Status, Error string
-		Data          struct {
-			ResultType string
-			Result     json.RawMessage
-		}
-	}
-	if err := s.json(ctx, "api/v1/query?query="+url.QueryEscape(expression), &answer); err != nil {
+	kind, result, err := s.evaluate(ctx, "query", url.Values{"query": {expression}})
+	if err != nil {
 		return 0, false, err
-	}
-	if answer.Status == "" {
-		return 0, false, fmt.Errorf("%s answers with JSON that Prometheus does not write; use the base address of /api/v1/query", s.base.Host)
-	}
-	if answer.Status != "success" {
-		return 0, false, fmt.Errorf("%s rejects the query %s: %s", s.base.Host, expression, answer.Error)
 	}
 	// https://prometheus.io/docs/prometheus/latest/querying/api/, expression query
 	// result formats.
 	var vector []struct{ Value [2]any }
-	switch answer.Data.ResultType {
+	switch kind {
 	case "scalar":
 		vector = make([]struct{ Value [2]any }, 1)
-		err = json.Unmarshal(answer.Data.Result, &vector[0].Value)
+		err = json.Unmarshal(result, &vector[0].Value)
 	case "vector":
-		err = json.Unmarshal(answer.Data.Result, &vector)
+		err = json.Unmarshal(result, &vector)
 	default:
-		return 0, false, fmt.Errorf("%s answers the query %s with a %s; the result must be one number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(answer.Data.ResultType, "result without a type"))
+		return 0, false, fmt.Errorf("%s answers the query %s with a %s; the result must be one number (an instant vector of one series, or a scalar)", s.base.Host, expression, cmp.Or(kind, "result without a type"))
 	}
 	switch {
 	case err != nil:
@@ -105,6 +95,77 @@ func (s *Server) Query(ctx context.Context, expression string) (value float64, k
 		return 0, false, fmt.Errorf("%s answers %q to the query %s; the result must be a number", s.base.Host, text, expression)
 	}
 	return v, !math.IsNaN(v) && !math.IsInf(v, 0), nil
+}
+
+// evaluate makes a query, "query" or "query_range", and returns the type and the JSON of its result.
+func (s *Server) evaluate(ctx context.Context, endpoint string, parameters url.Values) (kind string, result json.RawMessage, err error) {
+	var answer struct {
+		Status, Error string
+		Data          struct {
+			ResultType string
+			Result     json.RawMessage
+		}
+	}
+	if err := s.json(ctx, "api/v1/"+endpoint+"?"+parameters.Encode(), &answer); err != nil {
+		return "", nil, err
+	}
+	if answer.Status == "" {
+		return "", nil, fmt.Errorf("%s answers with JSON that Prometheus does not write; use the base address of /api/v1/query", s.base.Host)
+	}
+	if answer.Status != "success" {
+		return "", nil, fmt.Errorf("%s rejects the query %s: %s", s.base.Host, parameters.Get("query"), answer.Error)
+	}
+	return answer.Data.ResultType, answer.Data.Result, nil
+}
+
+// Sample is the value of a series at a time.
+type Sample struct {
+	Time  time.Time
+	Value float64
+}
+
+// Range returns the values of an expression of one series, in steps from a time to another. Values
+// that are not finite are left out.
+func (s *Server) Range(ctx context.Context, expression string, from, to time.Time, step time.Duration) ([]Sample, error) {
+	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	_, result, err := s.evaluate(ctx, "query_range", url.Values{"query": {expression}, "start": {seconds(float64(from.Unix()))}, "end": {seconds(float64(to.Unix()))}, "step": {seconds(step.Seconds())}})
+	if err != nil {
+		return nil, err
+	}
+	var matrix []struct{ Values [][2]any }
+	switch err := json.Unmarshal(result, &matrix); {
+	case err != nil:
+		return nil, fmt.Errorf("invalid answer of %s to the query %s: %w", s.base.Host, expression, err)
+	case len(matrix) == 0:
+		return nil, fmt.Errorf("%s has no values of %s in this time", s.base.Host, expression)
+	case len(matrix) > 1:
+		return nil, fmt.Errorf("%s answers the query %s with %d series; select one by sum(...), max(...) or labels", s.base.Host, expression, len(matrix))
+	}
+	var out []Sample
+	for _, pair := range matrix[0].Values {
+		at, timed := pair[0].(float64)
+		text, _ := pair[1].(string)
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !timed {
+			return nil, fmt.Errorf("%s answers %v at %v to the query %s; the result must be numbers", s.base.Host, pair[1], pair[0], expression)
+		}
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out = append(out, Sample{time.UnixMilli(int64(math.Round(1000 * at))), v})
+		}
+	}
+	return out, nil
+}
+
+// addressed matches a URL without a colon in its path, and the text after it.
+var addressed = text.LazyRegexp(`^(https?://(?:\[[0-9a-fA-F:.]+\]|[^/:\[\]]+)(?::\d+)?(?:/[^:]*)?):(.+)$`)
+
+// CutAddress splits URL:EXPRESSION.
+func CutAddress(words string) (address, expression string, ok bool) {
+	m := addressed().FindStringSubmatch(words)
+	if m == nil {
+		return "", "", false
+	}
+	return m[1], m[2], true
 }
 
 // Retention returns how long the server keeps samples, in Prometheus notation, or "" if

@@ -53,6 +53,41 @@ func TestQuery(t *testing.T) {
 	}
 }
 
+// Range returns the finite values of one series; other results are errors that explain the result.
+func TestRange(t *testing.T) {
+	from := time.Unix(1795315600, 0)
+	for answer, want := range map[string]string{
+		`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1795315600,"1.5"],[1795315660.5,"NaN"],[1795315720,"2"]]}]}}`: "0s 1.5, 2m0s 2, <nil>",
+		`{"status":"success","data":{"resultType":"matrix","result":[]}}`:                                                                                  "has no values of up in this time",
+		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"2"]]},{"values":[]}]}}`:                                                "with 2 series; select one",
+		`{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"x"]]}]}}`:                                                              "the result must be numbers",
+		`{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`:                                                                             "invalid answer",
+		`{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points"}`:                                                 "exceeded maximum resolution",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			q := r.URL.Query()
+			if r.URL.Path != "/api/v1/query_range" || q.Get("query") != "up" || q.Get("start") != "1795315600" || q.Get("end") != "1795315720" || q.Get("step") != "60" {
+				http.NotFound(w, r)
+				return
+			}
+			fmt.Fprint(w, answer)
+		}))
+		o, err := Open(s.URL, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := o.Range(t.Context(), "up", from, from.Add(2*time.Minute), time.Minute)
+		s.Close()
+		got := ""
+		for _, v := range all {
+			got += fmt.Sprintf("%v %v, ", v.Time.Sub(from), v.Value)
+		}
+		if got += fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", answer, got, want)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	token := ""
 	answer := func(code int, header map[string]string) *Server {

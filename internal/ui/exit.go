@@ -13,7 +13,7 @@ const (
 	Done        = 0
 	Failed      = 1   // failed, or nothing could be determined
 	Usage       = 2   // invalid arguments
-	GateNotMet  = 3   // a condition of verify, check --fail-on or prove --expect
+	GateNotMet  = 3   // a condition of verify, check --fail-on or --expect
 	Refused     = 4   // refused by a safety check
 	RolledBack  = 5   // failed and rolled back
 	Incomplete  = 6   // failed, and the rollback is incomplete
@@ -30,7 +30,7 @@ var ExitCodes = []struct {
 	{Done, "done"},
 	{Failed, "failed, or nothing could be determined"},
 	{Usage, "usage: an argument is invalid, or names a file that does not exist"},
-	{GateNotMet, "requirement not met (verify, check --fail-on, prove --expect)"},
+	{GateNotMet, "requirement not met (verify, check --fail-on, --expect)"},
 	{Refused, "refused: unsafe or not allowed"},
 	{RolledBack, "failed, rolled back"},
 	{Incomplete, "failed and roll-back incomplete"},

@@ -95,7 +95,7 @@ func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	if !force && (a.Machine.Hardware == "" || a.Machine.Hardware != b.Machine.Hardware) {
 		return nil, fmt.Errorf("%w: %s, %s; and %s, %s", ErrMachines, a.Machine.Name, a.Machine.HardwareText(), b.Machine.Name, b.Machine.HardwareText())
 	}
-	c := &Comparison{Schema: ComparisonSchema, A: compareSide(a), B: compareSide(b), Margin: margin, Alpha: 0.05, Differing: differing(a, b)}
+	c := &Comparison{Schema: ComparisonSchema, A: compareSide(a), B: compareSide(b), Margin: margin, Alpha: 0.05, Differing: Differing(a, b)}
 	if a.Kind == "prove" {
 		err := c.effects(a, b)
 		c.Summarize()
@@ -112,9 +112,9 @@ func compareSide(r *evidence.Run) Side {
 	return Side{ID: r.ID, Command: r.Command, Verdict: r.Verdict, Machine: r.Machine.Name, Began: r.Began}
 }
 
-// differing returns how two runs differ, apart from their samples: hardware, software versions,
+// Differing returns how two runs differ, apart from their samples: hardware, software versions,
 // command, completeness and settings.
-func differing(a, b *evidence.Run) []Difference {
+func Differing(a, b *evidence.Run) []Difference {
 	out := []Difference{}
 	add := func(name, a, b string) {
 		if a != b {

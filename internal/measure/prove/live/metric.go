@@ -56,22 +56,19 @@ func (s *Set) Metric(text string) (prove.Metric, error) {
 	case "logs":
 		return s.ofLog(text, rest)
 	case "prometheus":
-		m := address.FindStringSubmatch(rest)
-		if m == nil {
+		address, expression, ok := prometheus.CutAddress(rest)
+		if !ok {
 			return prove.Metric{}, fmt.Errorf("%q: want prometheus:URL:EXPRESSION, such as prometheus:http://localhost:9090:sum(rate(node_disk_io_time_seconds_total[$window]))", text)
 		}
-		server, err := prometheus.Open(m[1], s.Token)
+		server, err := prometheus.Open(address, s.Token)
 		if err != nil {
 			return prove.Metric{}, err
 		}
-		s.sources = append(s.sources, &prometheusSource{server: server, name: text, expression: strings.ReplaceAll(m[2], "$window", strconv.Itoa(s.WindowS)+"s")})
+		s.sources = append(s.sources, &prometheusSource{server: server, name: text, expression: strings.ReplaceAll(expression, "$window", strconv.Itoa(s.WindowS)+"s")})
 		return prove.Metric{Name: text}, nil
 	}
 	return prove.Metric{}, fmt.Errorf("%q: with --live want pressure:RESOURCE, logs:FILE:STATISTIC or prometheus:URL:EXPRESSION", text)
 }
-
-// address matches a URL without a colon in its path, and the text after it.
-var address = regexp.MustCompile(`^(https?://(?:\[[0-9a-fA-F:.]+\]|[^/:\[\]]+)(?::\d+)?(?:/[^:]*)?):(.+)$`)
 
 // Covariate parses a covariate: a metric, or Rate for the requests per second in the log of metric
 // of.

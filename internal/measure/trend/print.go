@@ -1,0 +1,247 @@
+package trend
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// stamp is the format of times for people.
+const stamp = "2006-01-02 15:04"
+
+// summarize sets the headline: the latest change for the worse, else for the better; what changed
+// then; and how many series have which verdict.
+func (r *Report) summarize() {
+	h := &r.Headline
+	*h = ui.Headline{}
+	s := &r.Series[0]
+	c := s.counted()
+	switch {
+	case c != nil:
+		by := s.effectWords(c.Effect, c.Interval)
+		if s.Relative {
+			h.Value("effect_percent", math.Round(1000*math.Abs(c.Effect))/10, by)
+		}
+		h.Line("%s: %s by %s since %s%s", c.Verdict, s.Name, by, c.when(), s.ofWords(r))
+		h.Line("changed then: %s", then(c.Meanwhile))
+	case s.Verdict == NoChange:
+		h.Line("no change seen in %d series%s", r.Count(NoChange), visibleWords(s))
+	default:
+		h.Line("cannot tell yet: %s needs at least %s", s.Name, h.Count("points_needed", s.Needed, "more measurement"))
+	}
+	var parts []string
+	for _, v := range byHarm {
+		if n := r.Count(v); n > 0 {
+			name := strings.ReplaceAll(string(v), "-", "_")
+			parts = append(parts, h.Count(name, n, "")+" "+strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	h.Line("%s series: %s", h.Count("series", len(r.Series), ""), strings.Join(parts, ", "))
+}
+
+// ofWords names what was measured, if the report has the series of several measurements.
+func (s *Series) ofWords(r *Report) string {
+	if s.Of == "" || !slices.ContainsFunc(r.Series, func(o Series) bool { return o.Of != s.Of && o.Name == s.Name }) {
+		return ""
+	}
+	return " (" + s.Of + ")"
+}
+
+// when returns the time of a change, or its label if that is unknown.
+func (c *Change) when() string {
+	if c.Time.IsZero() {
+		return c.Label
+	}
+	return c.Time.Local().Format(stamp)
+}
+
+// then summarizes events in one line: the events that are not packages or settings first.
+func then(all []Event) string {
+	if len(all) == 0 {
+		return "nothing that was recorded"
+	}
+	var first, rest []string
+	for _, e := range all {
+		switch e.Kind {
+		case Booted, Differs:
+			first = append(first, e.Text)
+		case Transaction:
+			first = append(first, "transaction "+e.Text)
+		default:
+			rest = append(rest, e.Text)
+		}
+	}
+	const most = 3
+	first = append(first, rest...)
+	if left := len(first) - most; left > 0 {
+		first = append(first[:most], fmt.Sprintf("and %d more", left))
+	}
+	return strings.Join(first, "; ")
+}
+
+// amount formats an effect without its sign.
+func (s *Series) amount(effect float64) string {
+	if s.Relative {
+		return unit.Percent(math.Abs(effect)) + " %"
+	}
+	return strings.TrimSpace(unit.Digits(math.Abs(effect)) + " " + s.Unit)
+}
+
+// effectWords formats an effect and its interval.
+func (s *Series) effectWords(effect float64, interval [2]float64) string {
+	if s.Relative {
+		return fmt.Sprintf("%s [%s, %s]", s.amount(effect), unit.SignedPercent(interval[0]), unit.SignedPercent(interval[1]))
+	}
+	return fmt.Sprintf("%s [%s, %s]", s.amount(effect), unit.Digits(interval[0]), unit.Digits(interval[1]))
+}
+
+// visibleWords states which change would have been seen.
+func visibleWords(s *Series) string {
+	v := s.visible(5)
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("; one of %s in %s shows after %s", s.amount(v.Effect), s.Name, text.Count(v.After, "measurement"))
+}
+
+// visible returns what shows after at least some points, or nil.
+func (s *Series) visible(after int) *Visible {
+	for i := range s.Visible {
+		if s.Visible[i].After >= after {
+			return &s.Visible[i]
+		}
+	}
+	return nil
+}
+
+// Print prints a report, the answer first.
+func (r *Report) Print(s *ui.Screen) {
+	ui.PrintHeadline(s, &r.Headline)
+	fmt.Fprintln(s.Out)
+	r.grid().Write(s)
+	for i := range r.Series {
+		r.Series[i].printChanges(s)
+	}
+	fmt.Fprintln(s.Out)
+	ui.PrintLine(s, "%s.", strings.ToUpper(r.Caution[:1])+r.Caution[1:])
+}
+
+// grid returns a table of all series.
+func (r *Report) grid() *ui.Grid {
+	g := &ui.Grid{Columns: []ui.Column{{Head: "series"}, {Head: "points", Right: true}, {Head: "level", Right: true}, {Head: "verdict"}, {Head: "since", Optional: true}, {Head: "of", Wide: true}, {Head: "smallest change", Below: true}}}
+	for i := range r.Series {
+		s := &r.Series[i]
+		row := []string{s.Name, strconv.Itoa(len(s.Points)), withUnit(s.last(), s.Unit), strings.ReplaceAll(string(s.Verdict), "-", " "), "", s.Of, s.shows()}
+		if c := s.counted(); c != nil {
+			row[3] = string(c.Verdict) + " by " + s.effectWords(c.Effect, c.Interval)
+			row[4] = c.when()
+		}
+		g.Rows = append(g.Rows, row)
+	}
+	return g
+}
+
+// shows states from which size on a change shows.
+func (s *Series) shows() string {
+	if s.Needed > 0 {
+		return "a change shows after " + text.Count(s.Needed, "more measurement") + " at the earliest"
+	}
+	if s.Noise == 0 {
+		return "any change shows, as the values were always the same"
+	}
+	var parts []string
+	for _, v := range s.Visible {
+		if v.After <= 10 {
+			parts = append(parts, fmt.Sprintf("%s after %d", s.amount(v.Effect), v.After))
+		}
+	}
+	return "visible next: " + strings.Join(parts, ", ") + " measurements"
+}
+
+// last returns the present level, the mean since the last change, in the unit of the series.
+func (s *Series) last() float64 {
+	if n := len(s.Changes); n > 0 {
+		return s.Changes[n-1].After
+	}
+	sum := 0.0
+	for _, p := range s.Points {
+		if s.Relative {
+			sum += math.Log(p.Value)
+		} else {
+			sum += p.Value
+		}
+	}
+	return s.level(sum / float64(len(s.Points)))
+}
+
+func withUnit(v float64, of string) string {
+	if of == "bytes" && v >= 0 && v < 1<<62 {
+		return unit.Size(v).Human()
+	}
+	return strings.TrimSpace(unit.Digits(v) + " " + of)
+}
+
+// printChanges prints the changes of a series, the latest first, with what else changed then.
+func (s *Series) printChanges(screen *ui.Screen) {
+	for i := len(s.Changes) - 1; i >= 0; i-- {
+		c := &s.Changes[i]
+		fmt.Fprintln(screen.Out)
+		from, to := s.span(c)
+		why := ""
+		if !c.Counts {
+			why = "; does not count"
+		}
+		ui.PrintLine(screen, "%s: %s by %s, %s to %s, between %s and %s%s:", s.Name, c.Verdict, s.effectWords(c.Effect, c.Interval), withUnit(c.Before, s.Unit), withUnit(c.After, s.Unit), from, to, why)
+		events(c.Meanwhile).Write(screen)
+	}
+}
+
+// span returns the last point surely before a change, and the first one surely after it.
+func (s *Series) span(c *Change) (from, to string) {
+	name := func(p Point) string {
+		if p.Time.IsZero() {
+			return p.Label
+		}
+		return p.Time.Local().Format(stamp)
+	}
+	return name(s.Points[max(1, c.Earliest)-1]), name(s.Points[c.Latest])
+}
+
+// events returns a table of events.
+func events(all []Event) *ui.Grid {
+	g := &ui.Grid{Columns: []ui.Column{{}, {}, {Below: true}}}
+	for _, e := range all {
+		at := ""
+		if !e.Time.IsZero() {
+			at = e.Time.Local().Format(stamp)
+		}
+		g.Rows = append(g.Rows, []string{"  " + string(e.Kind), at, e.Text})
+	}
+	if len(g.Rows) == 0 {
+		g.Rows = [][]string{{"  nothing else that was recorded changed", "", ""}}
+	}
+	return g
+}
+
+// Next returns the arguments of the next call of fettle: the comparison of the runs before and after
+// the latest change. It returns nil without a change, or if the points are not runs.
+func (r *Report) Next() []string {
+	s := &r.Series[0]
+	c := s.counted()
+	if c == nil || s.Points[c.At].run == nil {
+		return nil
+	}
+	return []string{"runs", "compare", s.Points[c.At-1].Label, s.Points[c.At].Label}
+}
+
+// times reports whether the time of every point is known.
+func (s *Series) times() bool {
+	return !slices.ContainsFunc(s.Points, func(p Point) bool { return p.Time == time.Time{} })
+}
