@@ -55,6 +55,7 @@ func pages(t *testing.T, dir string) map[string][]string {
 	host := "../../testdata/hosts/satellite-612-overloaded.txt"
 	return map[string][]string{
 		"logs":         {"logs", before, "--format", logFormat, "--by", "path", "--by", "requestor"},
+		"trend":        {"runs", "trend", "../../examples/trend/commits.txt"},
 		"logs-compare": {"logs", "compare", before, after, "--format", logFormat},
 		"check":        {"check", "--root", host},
 		"facts":        {"facts", "--root", host},

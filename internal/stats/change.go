@@ -54,13 +54,13 @@ type Segmentation struct {
 // "Hunter: using change point detection to hunt for performance regressions", 2023): overlapping
 // windows, so that an old change does not hide a recent one; many candidates, of which the least
 // significant is removed until all are significant; and Student's t test, whose result is the same
-// each time. Other than there, alpha is divided by the number of values twice, for the positions and
-// for the calls (Bonferroni); the test allows for autocorrelation; and values that are far from those
-// around them are limited.
+// each time. Other than there, the p-value must be below alpha / (2 n^1.5) for n values: there are n
+// positions, and the calls count too; the test allows for autocorrelation; and values that are far
+// from those around them are limited.
 func Changes(x []float64, alpha float64) Segmentation {
 	center := Median(x)
 	s := newSegmenter(withoutSpikes(x), center)
-	out := Segmentation{significance: alpha / float64(len(x)*len(x))}
+	out := Segmentation{significance: alpha / (2 * math.Pow(float64(len(x)), 1.5))}
 	var cuts []int
 	if len(x) >= FewestForChanges {
 		cuts = s.significant(s.candidates(), out.significance)

@@ -46,9 +46,9 @@ func (s *Series) draw(p *page.Page) {
 		dots.Titles = append(dots.Titles, fmt.Sprintf("%s, %s: %s", q.Label, at, withUnit(q.Value, s.Unit)))
 		g.Rows = append(g.Rows, []string{q.Label, at, withUnit(q.Value, s.Unit)})
 	}
-	dots.X, dots.Y = xs, values
+	dots.X, dots.Y, dots.Hollow = xs, values, s.unsure
 	tick := func(v float64) string { return unit.Decimals(v, 9) }
-	c := page.XY{Text: page.Text{Title: s.Name, About: "Lines are levels; a new one begins where the level changed. The shaded ends of a line are where it may have changed.", Values: g.Table("")},
+	c := page.XY{Text: page.Text{Title: s.Name, About: "Lines are levels; a new one begins where the level most probably changed.", Values: g.Table("")},
 		YName: s.Unit, X: page.Linear(1, float64(len(xs)), tick), Y: page.Linear(slices.Min(values), slices.Max(values), tick)}
 	if timed {
 		c.X = page.Time(s.Points[0].Time, s.Points[len(s.Points)-1].Time)
@@ -56,8 +56,16 @@ func (s *Series) draw(p *page.Page) {
 	if low, high := slices.Min(values), slices.Max(values); low > 0 && high > 20*low {
 		c.Y = page.Logarithmic(low, high, tick)
 	}
+	if slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Earliest < c.Latest }) {
+		c.HollowIs = "before or after the change"
+	}
 	c.Series = append(c.Series, dots, s.levels(xs))
 	p.XY(c)
+}
+
+// unsure reports whether a point is before or after a change, with a confidence of 95 % for the others.
+func (s *Series) unsure(i int) bool {
+	return slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Earliest <= i && i < c.Latest })
 }
 
 // levels returns the lines of the levels.
