@@ -67,6 +67,45 @@ func TestChangesWithoutChange(t *testing.T) {
 	}
 }
 
+// TestChangesOdd: series that are short, constant, rounded or far apart have a result, and no change
+// at an impossible place.
+func TestChangesOdd(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for n := 0; n < 160; n += 1 + n/8 {
+		for _, of := range []func(i int) float64{
+			func(int) float64 { return 3 },
+			func(i int) float64 { return float64(i) },
+			func(i int) float64 { return float64(i / 10) },
+			func(int) float64 { return float64(r.IntN(2)) },
+			func(int) float64 { return math.Pow(10, float64(r.IntN(8)-4)) },
+			func(i int) float64 { return 1e12 + float64(i/40) },
+		} {
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = of(i)
+			}
+			s, last := stats.Changes(x, 0.05), 0
+			for _, c := range s.Changes {
+				if c.At-last < stats.ShortestLevel || n-c.At < stats.ShortestLevel || c.Earliest > c.At || c.Latest < c.At || c.Latest >= n || c.Earliest < 1 ||
+					!c.Interval.Contains(c.Size) || math.IsInf(c.Interval.Low, 0) || math.IsInf(c.Interval.High, 0) || math.IsNaN(c.P) {
+					t.Fatalf("%v: %+v", x, c)
+				}
+				last = c.At
+			}
+			if math.IsNaN(s.Noise) || math.IsNaN(s.Lag1) || math.IsNaN(s.Visible(10, 5)) {
+				t.Fatalf("%v: %+v", x, s)
+			}
+		}
+	}
+	steps := make([]float64, 120)
+	for i := range steps {
+		steps[i] = 1e12 + float64(i/40)
+	}
+	if s := stats.Changes(steps, 0.05); len(s.Changes) != 2 || s.Changes[0].At != 40 || s.Changes[1].At != 80 || s.Noise != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // falseLooks returns the share of series without a change in which one is found at any look, one
 // after each value.
 func falseLooks(noise string, n, series int) float64 {

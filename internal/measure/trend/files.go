@@ -181,6 +181,9 @@ func benchUnit(line string) (unit string, more, ok bool) {
 	return "", false, false
 }
 
+// isMeasurement reports whether a value is finite, and small enough to be squared.
+func isMeasurement(v float64) bool { return math.Abs(v) < 1e100 }
+
 type benchMeasured struct {
 	value float64
 	unit  string
@@ -204,8 +207,8 @@ func benchResult(line string) (name string, out []benchMeasured, err error) {
 	}
 	for i := 2; i < len(f); i += 2 {
 		v, err := strconv.ParseFloat(f[i], 64)
-		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return "", nil, fmt.Errorf("%s: %q is not a finite number", f[0], f[i])
+		if err != nil || !isMeasurement(v) {
+			return "", nil, fmt.Errorf("%s: %q is not a measurement", f[0], f[i])
 		}
 		out = append(out, benchMeasured{v, f[i+1]})
 	}
@@ -239,10 +242,13 @@ func parseJMH(file string, content []byte) (out []Sample, err error) {
 		values := slices.Concat(b.PrimaryMetric.RawData...)
 		if len(values) == 0 {
 			v, err := strconv.ParseFloat(string(b.PrimaryMetric.Score), 64)
-			if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+			if err != nil {
 				return nil, fmt.Errorf("%s: the score is %s, not a number", name, b.PrimaryMetric.Score)
 			}
 			values = []float64{v}
+		}
+		if slices.ContainsFunc(values, func(v float64) bool { return !isMeasurement(v) }) {
+			return nil, fmt.Errorf("%s: a value is above 1e100, which is not a measurement", name)
 		}
 		out = append(out, Sample{Name: name, Unit: b.PrimaryMetric.ScoreUnit, More: b.Mode == "thrpt", Point: Point{Label: file, Value: stats.Median(values)}})
 	}

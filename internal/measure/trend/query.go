@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/prometheus"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Query asks a Prometheus for the points of a series.
@@ -44,7 +45,7 @@ func (q *Query) Samples(ctx context.Context, words string, now time.Time) ([]Sam
 		step = max(time.Second, (q.Over / queryPoints).Round(time.Second))
 	}
 	if n := q.Over / step; n >= maxQueryPoints {
-		return nil, fmt.Errorf("%w: %d values, and Prometheus returns at most 11,000; increase --step", ErrQuery, n)
+		return nil, fmt.Errorf("%w: %s values, and Prometheus returns at most 11,000; increase --step", ErrQuery, unit.Thousands(uint64(n)))
 	}
 	server, err := prometheus.Open(address, q.Token)
 	if err != nil {
@@ -59,6 +60,9 @@ func (q *Query) Samples(ctx context.Context, words string, now time.Time) ([]Sam
 	}
 	var out []Sample
 	for _, v := range values {
+		if !isMeasurement(v.Value) {
+			return nil, fmt.Errorf("%s answers a value above 1e100 to the query %s, which is not a measurement", server.Host(), expression)
+		}
 		out = append(out, Sample{Of: server.Host(), Name: expression, Unit: q.Unit, More: q.More,
 			Point: Point{Label: v.Time.UTC().Format(time.RFC3339), Time: v.Time, Value: v.Value}})
 	}

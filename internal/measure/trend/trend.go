@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -26,8 +27,8 @@ const Alpha = 0.05
 type Report struct {
 	Schema   string      `json:"schema"` // fettle/trend/v1
 	Headline ui.Headline `json:"headline"`
-	// Alpha is the probability of finding a change although no series changed, for independent,
-	// normally distributed measurements.
+	// Alpha limits the probability that a change is ever found although no series changed, if all
+	// measurements are independent and normally distributed, and are looked at after each one.
 	Alpha float64 `json:"alpha"`
 	// Margin is the ratio below which a change does not count.
 	Margin float64 `json:"margin_ratio"`
@@ -293,7 +294,7 @@ func (r *Report) Gate(expected string) error {
 		for _, s := range r.Series {
 			least = min(least, s.Needed)
 		}
-		return ui.Exit(ui.Failed, fmt.Errorf("cannot tell yet: at least %d more measurements are needed", least))
+		return ui.Exit(ui.Failed, fmt.Errorf("cannot tell yet: want at least %s", text.Count(least, "more measurement")))
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func TestFiles(t *testing.T) {
 		"v.txt":     {"=== RUN\nBenchmarkA\nBenchmarkA-2 1 2 ns/op\nBenchmarks are here\r\nok  \tx\t1s\n", "A-2 ns/op 2 false"},
 		"none.txt":  {"ok\n", "no results of a benchmark"},
 		"odd.txt":   {"goos: linux\nBenchmarkA 1 2\n", "odd.txt:2: BenchmarkA: want pairs"},
-		"nan.txt":   {"BenchmarkA 1 NaN ns/op\n", "nan.txt:1: BenchmarkA: \"NaN\" is not a finite number"},
+		"nan.txt":   {"BenchmarkA 1 NaN ns/op\n", "nan.txt:1: BenchmarkA: \"NaN\" is not a measurement"},
 		"word.txt":  {"BenchmarkA many 2 ns/op\n", "word.txt:1: BenchmarkA: \"many\" is not a number of iterations"},
 		"time.txt":  {"commit-time: yesterday\n", "time.txt:1: commit-time: \"yesterday\" is not a time"},
 		"jmh.json":  {`[{"benchmark":"x.B.m","mode":"thrpt","params":{"n":"10","a":"1"},"primaryMetric":{"score":5.5,"scoreUnit":"ops/ms","rawData":[[5,6],[7,8]]}},{"benchmark":"x.B.t","mode":"avgt","primaryMetric":{"score":2.5,"scoreUnit":"us/op"}}]`, "x.B.m a=1 n=10 6.5 true; x.B.t 2.5 false"},
@@ -221,8 +221,13 @@ func FuzzBenchfmt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) {
 		samples, err := parseBenchfmt("f", content)
 		for _, s := range samples {
-			if math.IsNaN(s.Value) || math.IsInf(s.Value, 0) || s.Unit == "" || err != nil {
+			if !isMeasurement(s.Value) || s.Unit == "" || err != nil {
 				t.Errorf("%+v, %v", s, err)
+			}
+		}
+		if len(samples) > 0 {
+			if _, err := json.Marshal(Analyze(samples, Options{})); err != nil {
+				t.Error(err)
 			}
 		}
 	})
@@ -234,6 +239,11 @@ func FuzzJMH(f *testing.F) {
 		samples, err := parseJMH("f", content)
 		if err == nil && len(samples) == 0 {
 			t.Error("neither samples nor an error")
+		}
+		for _, s := range samples {
+			if !isMeasurement(s.Value) {
+				t.Errorf("%+v", s)
+			}
 		}
 	})
 }
