@@ -91,6 +91,11 @@ func parseBenchfmt(file, content string) (out []Sample, err error) {
 		}
 		if k, v, ok := benchConfig(line); ok {
 			if old, has := config[k]; slices.Contains(pointKeys, k) && (!has || old != v) {
+				if k == "commit" { // the times are those of the commit before
+					for _, of := range timeKeys {
+						delete(config, of)
+					}
+				}
 				p, err := pointOf(file, config, k, v)
 				if err != nil {
 					return nil, fmt.Errorf("%d: %w", i+1, err)

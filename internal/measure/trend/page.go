@@ -19,6 +19,7 @@ func (r *Report) Page(s *ui.Screen) {
 	p.Tone = tones[r.Series[0].Verdict]
 	ui.PrintHeadline(s, &r.Headline)
 	p.Note(r.Caution)
+	p.Note(fmt.Sprintf("if no series had changed, a change would ever be found with a probability of at most %s %% (for independent, normally distributed measurements, looked at after each one; simulated, see the manual)", unit.Percent(r.Alpha)))
 	r.grid().Write(s)
 	for i := range r.Series {
 		p.Heading(r.Series[i].Name)

@@ -201,7 +201,14 @@ func (s *Series) printChanges(screen *ui.Screen) {
 		ui.PrintLine(screen, "%s: %s by %s, %s to %s, between %s and %s%s:", s.Name, c.Verdict, s.effectWords(c.Effect, c.Interval), withUnit(c.Before, s.Unit), withUnit(c.After, s.Unit), from, to, why)
 		events(c.Meanwhile).Write(screen)
 	}
+	if len(s.Changes) > 0 && s.Lag1 >= dependent {
+		ui.PrintLine(screen, "Neighboring measurements of %s resemble each other (autocorrelation %s): a change may be a few unusual days; wait for more measurements.", s.Name, unit.Digits(s.Lag1))
+	}
 }
+
+// dependent is the autocorrelation from which on false changes are clearly more frequent
+// (docs/runs-trend.md).
+const dependent = 0.3
 
 // span returns the last point surely before a change, and the first one surely after it.
 func (s *Series) span(c *Change) (from, to string) {

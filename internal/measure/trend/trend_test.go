@@ -215,6 +215,18 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestPoints: a commit without a time does not get that of the one before.
+func TestPoints(t *testing.T) {
+	samples, err := parseBenchfmt("f.txt", "BenchmarkA 1 1 x\ncommit: a\ncommit-time: 2026-11-20T13:00:00Z\nBenchmarkA 1 2 x\nBenchmarkA 1 4 x\ncommit: b\nBenchmarkA 1 5 x\n")
+	var got []string
+	for _, s := range samples {
+		got = append(got, fmt.Sprintf("%s %v %v", s.Label, s.Time.IsZero(), s.Value))
+	}
+	if text := strings.Join(got, "; "); err != nil || text != "f.txt true 1; a false 3; b true 5" {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
 func FuzzBenchfmt(f *testing.F) {
 	f.Add(commits()[:2000])
 	f.Add("Unit x better=higher\ncommit-time: 2026-11-20T13:00:00Z\nBenchmarkA-2 1 2 x\n")
@@ -262,6 +274,26 @@ func TestNotPositive(t *testing.T) {
 	s := Analyze(samples, Options{Margin: 0.02}).Series[0]
 	if s.Relative || s.Verdict != Worse || s.Changes[0].Interval[0] > -10 || s.Changes[0].Interval[1] < -10 || s.Changes[0].Label != "15" {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestDependent: a change among measurements that depend on their neighbors is said to be doubtful.
+func TestDependent(t *testing.T) {
+	r, last := rand.New(rand.NewPCG(1, 2)), 0.0
+	var samples []Sample
+	for i := range 120 {
+		last = 0.6*last + 0.8*r.NormFloat64()
+		v := 100 + last
+		if i >= 60 {
+			v += 8
+		}
+		samples = append(samples, Sample{Name: "a", Unit: "ms", Point: Point{Label: fmt.Sprint(i), Value: v}})
+	}
+	report := Analyze(samples, Options{Margin: 0.02})
+	var out bytes.Buffer
+	report.Print(ui.NewScreen(&out, &out))
+	if s := report.Series[0]; s.Verdict != Worse || s.Lag1 < 0.4 || s.Lag1 > 0.8 || !strings.Contains(out.String(), "resemble each other") {
+		t.Errorf("%s %v: %s", s.Verdict, s.Lag1, &out)
 	}
 }
 
