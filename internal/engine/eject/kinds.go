@@ -266,7 +266,7 @@ func (b *builder) unit() error {
 		}
 		b.out.units = append(b.out.units, unitState{name, enable})
 		b.command("links decide which units a boot starts", "systemctl", verb, name)
-	case aspect == "active":
+	case aspect == "active", aspect == "frozen":
 		return refuse("a boot starts what is enabled; use systemctl enable or disable")
 	case file != "":
 		if b.at.Want.Absent {

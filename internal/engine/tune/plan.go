@@ -143,6 +143,34 @@ func (p *Plan) Determined() bool {
 func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal.State) (*Plan, error) {
 	b := e.newBuilder(s)
 	b.plan.Profiles, b.plan.Sources = p.Names, p.Sources
+	if err := b.profile(ctx, p); err != nil {
+		return nil, err
+	}
+	b.warnDynamic()
+	b.pairs(ctx)
+	b.contradictions(ctx)
+	b.releases(ctx)
+	return b.done(), nil
+}
+
+// PlanOnTop plans single changes, and then the values of a profile, on top of the selection in
+// force: nothing of it is released, and the files of an administrator do not override the values.
+func (e *Engine) PlanOnTop(ctx context.Context, changes []setting.Change, p *profile.Profile, s *journal.State) (*Plan, error) {
+	b := e.newBuilder(s)
+	b.single, b.dynamic = true, dynamicPlan{settings: map[setting.Setting]bool{}}
+	for _, c := range changes {
+		b.item(ctx, plugin.Item{Change: c}, "")
+	}
+	if err := b.profile(ctx, p); err != nil {
+		return nil, err
+	}
+	b.pairs(ctx)
+	b.contradictions(ctx)
+	return b.done(), nil
+}
+
+// profile plans the units of a profile.
+func (b *builder) profile(ctx context.Context, p *profile.Profile) error {
 	for _, w := range p.Warnings {
 		b.problem(w.Pos, "%s", w.Text)
 	}
@@ -151,20 +179,16 @@ func (e *Engine) PlanProfile(ctx context.Context, p *profile.Profile, s *journal
 	}
 	possible, assigned, err := b.units(ctx, p)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	seen := map[string]bool{}
 	for _, u := range possible {
 		if err := b.unit(ctx, u, assigned[u.Name], seen[u.Type]); err != nil {
-			return nil, err
+			return err
 		}
 		seen[u.Type] = seen[u.Type] || b.undecided[u] == nil
 	}
-	b.warnDynamic()
-	b.pairs(ctx)
-	b.contradictions(ctx)
-	b.releases(ctx)
-	return b.done(), nil
+	return nil
 }
 
 // PlanChanges plans single changes on top of the selection.

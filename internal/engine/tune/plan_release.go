@@ -29,13 +29,14 @@ func (b *builder) released(s setting.Setting) (v setting.Value, ok bool) {
 	return v, ok
 }
 
-// original returns a setting's value without the selection in force.
+// original returns a setting's value without the selection in force; for single changes, which
+// stand on the selection, its current value.
 func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Value, error) {
 	id, err := b.Kinds.Resolve(s)
 	if err != nil {
 		return setting.Value{}, err
 	}
-	if v, ok := b.released(id); ok {
+	if v, ok := b.released(id); ok && !b.single {
 		return v, nil
 	}
 	return b.Kinds.Read(ctx, id)

@@ -41,6 +41,7 @@ func initOf(h *host.Host) initSystem {
 type handler interface {
 	active(ctx context.Context, name string) (setting.Value, error)
 	enabled(ctx context.Context, name string) (setting.Value, error)
+	frozen(ctx context.Context, name string) (setting.Value, error)
 	set(ctx context.Context, name, aspect, value string) error
 }
 
@@ -106,8 +107,35 @@ func (k systemdHandler) enabled(ctx context.Context, name string) (setting.Value
 	return setting.Text(p["UnitFileState"]), nil
 }
 
+// frozen reads the state of the freezer (systemctl freeze, since systemd 246).
+func (k systemdHandler) frozen(ctx context.Context, name string) (setting.Value, error) {
+	p, err := k.show(ctx, name, "LoadState", "FreezerState")
+	switch {
+	case err != nil:
+		return setting.Value{}, err
+	case p["LoadState"] == "not-found":
+		return setting.Absent, nil
+	case p["FreezerState"] == "":
+		return setting.Value{}, errors.New("systemd cannot freeze units: needs version 246 or later")
+	case p["FreezerState"] == "frozen", p["FreezerState"] == "freezing":
+		return setting.Text("frozen"), nil
+	}
+	return setting.Text("running"), nil
+}
+
+// errFreezer is the error of init systems that cannot freeze services.
+var errFreezer = errors.New("only systemd can freeze a service")
+
+func (openRCHandler) frozen(context.Context, string) (setting.Value, error) {
+	return setting.Value{}, errFreezer
+}
+
+func (sysVHandler) frozen(context.Context, string) (setting.Value, error) {
+	return setting.Value{}, errFreezer
+}
+
 func (k systemdHandler) set(ctx context.Context, name, aspect, value string) error {
-	verb := map[string]string{"active": "start", "inactive": "stop", "enabled": "enable", "disabled": "disable", "masked": "mask"}[value]
+	verb := map[string]string{"frozen": "freeze", "running": "thaw", "active": "start", "inactive": "stop", "enabled": "enable", "disabled": "disable", "masked": "mask"}[value]
 	if aspect == "enabled" && verb != "mask" {
 		if now, err := k.enabled(ctx, name); err == nil && now.Text == "masked" { // a link to /dev/null hides the unit's file
 			if err := tell(ctx, k.host, "systemctl", "unmask", "--", name); err != nil {

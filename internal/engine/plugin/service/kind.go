@@ -16,6 +16,7 @@ import (
 // Kinds returns the setting kinds that this plug-in adds:
 //
 //	unit:NAME/active               "active" or "inactive"
+//	unit:NAME/frozen               "frozen" or "running": whether systemd has stopped its processes
 //	unit:NAME/enabled              "enabled", "disabled", "masked", or another word of systemctl is-enabled
 //	unit:NAME/dropin/FILE          a drop-in of a systemd unit, which is reloaded
 //	unit:NAME/dropin+restart/FILE  the same, and a running service is restarted with it
@@ -31,12 +32,12 @@ func parts(s setting.Setting) (name, aspect, file string, err error) {
 	f := strings.Split(s.Name, "/")
 	switch {
 	case len(f) < 2 || !unitName().MatchString(f[0]):
-	case len(f) == 2 && (f[1] == "active" || f[1] == "enabled" || limits[f[1]] != ""):
+	case len(f) == 2 && (f[1] == "active" || f[1] == "enabled" || f[1] == "frozen" || limits[f[1]] != ""):
 		return f[0], f[1], "", nil
 	case len(f) == 3 && (f[1] == "dropin" || f[1] == "dropin+restart") && f[2] != "" && f[2] != ".." && f[2] != ".":
 		return f[0], f[1], f[2], nil
 	}
-	return "", "", "", fmt.Errorf("%s: want unit:NAME/active, unit:NAME/enabled, unit:NAME/dropin/FILE or unit:NAME/LimitNOFILE (LimitNPROC, LimitMEMLOCK, LimitCORE)", s)
+	return "", "", "", fmt.Errorf("%s: want unit:NAME/active, unit:NAME/enabled, unit:NAME/frozen, unit:NAME/dropin/FILE or unit:NAME/LimitNOFILE (LimitNPROC, LimitMEMLOCK, LimitCORE)", s)
 }
 
 func dropInDir(name string) string { return "/etc/systemd/system/" + name + ".d" }
@@ -88,8 +89,11 @@ func (k unit) Read(ctx context.Context, s setting.Setting) (setting.Value, error
 	if h == nil {
 		return setting.Value{}, host.NotRecorded(s.String() + ": services")
 	}
-	if aspect == "active" {
+	switch aspect {
+	case "active":
 		return h.active(ctx, name)
+	case "frozen":
+		return h.frozen(ctx, name)
 	}
 	return h.enabled(ctx, name)
 }
@@ -122,7 +126,7 @@ func (k unit) Write(ctx context.Context, s setting.Setting, v setting.Value) err
 		if initOf(k.host) == serviceSystemd {
 			return h.set(ctx, name, aspect, v.Text)
 		}
-	case "active", "inactive", "enabled", "disabled":
+	case "active", "inactive", "enabled", "disabled", "frozen", "running":
 		return h.set(ctx, name, aspect, v.Text)
 	}
 	return fmt.Errorf("%s: %q cannot be written", s, v.Text)
