@@ -25,7 +25,7 @@ var missingFiles = map[string]string{
 	"load scenario": "X.yaml|X|example --cacert X|example --host-certs X", "load scenario list": noFile, "load scenario show": noFile, "load scenario undo": noFile,
 	"logs": "X|LOG --save X/new|LOG --since-last X/new|--config X", "logs compare": "LOG X", "logs export": "X --parquet new|LOG --parquet X/new", "logs merge": "X|LOG --save X/new", "logs puppet-reports": "X",
 	"numa advise": noFile, "numa balance": noFile, "numa run": noFile, "numa show": noFile, "power": noFile, "power record": "-- X",
-	"prove": "--plan X -- true", "search": noFile, "recommend": noFile, "rules lint": "X.yaml", "rules release": "(TestRulesUpdate", "rules stage": "X", "rules staged": "(TestRulesUpdate", "rules withdraw": noFile, "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
+	"prove": "--plan X -- true", "search": noFile, "quiet": "-- X", "quiet check": noFile, "recommend": noFile, "rules lint": "X.yaml", "rules release": "(TestRulesUpdate", "rules stage": "X", "rules staged": "(TestRulesUpdate", "rules withdraw": noFile, "rules list": noFile, "rules show": noFile, "rules test": "X.yaml",
 	"runs compare": "X X", "runs export": "X", "runs list": noFile, "runs prune": noFile, "runs show": "X", "runs trend": "X",
 	"schedule add": noFile, "schedule import-cron": "X", "schedule list": noFile, "schedule next": noFile, "schedule remove": noFile,
 	"schema": noFile, "show": noFile, "size hugepages": noFile, "size httpd": "--log X", "size network": noFile, "size openshift": "--pods 10 --apps X",

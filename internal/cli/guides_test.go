@@ -28,6 +28,7 @@ var notRun = map[string]string{
 	"numa run":             "starts programs that need not be here; testdata/script/numa_run.txtar runs it",
 	"power":                "measures, also until Ctrl-C; testdata/script/power.txtar runs it",
 	"prove":                "takes minutes",
+	"quiet":                "measures for seconds; testdata/script/quiet.txtar runs it",
 	"runs compare":         "needs two runs",
 	"runs export":          "needs a run",
 	"runs show":            "needs a run",

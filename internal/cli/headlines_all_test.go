@@ -56,6 +56,7 @@ var headlineCalls = map[string]string{
 	"numa balance": "(" + changes, "numa run": "(" + noResult + "runs a command", "numa advise": "--root ../../testdata/hosts/kvm-guest.txt numa advise", "numa show": "--root ../../examples/numa/four-nodes.txt numa show",
 	"logs": "logs LOG", "logs compare": "(internal/requests/logs: TestPrintComparisonFits", "logs export": "logs export LOG --parquet NEW", "logs merge": "logs merge PART", "logs puppet-reports": "(internal/requests/puppetrun tests its output on reports",
 	"irq advise": "--root ../../examples/irq/two-nodes.txt irq advise", "irq show": "--root ../../examples/irq/two-nodes.txt irq show", "power": "power", "power record": "(testdata/script/power.txtar runs a command on this machine",
+	"quiet": "quiet --dry-run", "quiet check": "quiet check",
 	"schedule list": "schedule list", "schedule next": "schedule next", "show": "show virtual-guest",
 	"size hugepages": "size hugepages --size 1GiB --ram 64GiB", "size httpd": "(TestSizeOutput shows it with a log of its own", "size network": "size network --mtu 1500", "size openshift": "size openshift --pods 500",
 	"size postgresql": "size postgresql --connections 100 --ram 64GiB --cpus 8 --disk ssd", "size puppet": "(TestSizeOutput shows it with a log of its own", "size router": "(TestSizeOutput shows it with a log of its own",
@@ -94,7 +95,7 @@ func eachVerb(t *testing.T, name string, table map[string]string, visit func(ver
 				walk(sub)
 			}
 		}
-		if c.HasAvailableSubCommands() && verb != "facts" && verb != "load scenario" && verb != "logs" && verb != "power" || verb == "fettle" {
+		if c.HasAvailableSubCommands() && verb != "facts" && verb != "load scenario" && verb != "logs" && verb != "power" && verb != "quiet" || verb == "fettle" {
 			return
 		}
 		entry, listed := table[verb]

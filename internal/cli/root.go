@@ -266,6 +266,7 @@ var verbs = []verb{
 	{"bench", benchCommand, "Measure", liveOnly},
 	{"prove", proveCommand, "Measure", writing | liveOnly},
 	{"search", searchCommand, "Measure", writing | liveOnly | rare},
+	{"quiet", quietCommand, "Measure", rare},
 	{"runs", runsCommand, "Measure", rare},
 	{"logs", logsCommand, "Requests", 0},
 	{"load", loadCommand, "Requests", liveOnly},

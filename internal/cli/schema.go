@@ -26,6 +26,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/search"
 	"fettle.dev/fettle/internal/measure/trend"
+	"fettle.dev/fettle/internal/measure/quiet"
 	"fettle.dev/fettle/internal/requests/load"
 	"fettle.dev/fettle/internal/requests/load/mqtt"
 	"fettle.dev/fettle/internal/requests/load/scenario"
@@ -84,6 +85,8 @@ var documents = map[string]any{
 	"prune":               PruneResult{},
 	"search":              search.Evidence{},
 	"search-plan":         search.Plan{},
+	"quiet":               quiet.Result{},
+	"quiet-check":         quiet.Check{},
 	"recommend":           RecommendResult{},
 	"rules":               RuleList{},
 	"rules-update":        internalupdate.Changes{},

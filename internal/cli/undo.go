@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/measure/experiment"
+	"fettle.dev/fettle/internal/measure/quiet"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -18,6 +19,8 @@ type UndoResult struct {
 	Schema   string      `json:"schema"` // fettle/undo/v1
 	Headline ui.Headline `json:"headline"`
 	*tune.Undone
+	// Missed are the jobs that were due while fettle quiet had stopped their timers.
+	Missed []quiet.Missed `json:"missed_jobs,omitempty"`
 }
 
 func undoCommand(a *app) *cobra.Command {
@@ -61,7 +64,7 @@ func (a *app) planUndo(ctx context.Context, ids []int) error {
 	if err != nil {
 		return err
 	}
-	doc := UndoResult{"fettle/undo/v1", u.Summarize(), u}
+	doc := UndoResult{Schema: "fettle/undo/v1", Headline: u.Summarize(), Undone: u}
 	if a.data() {
 		return a.result(doc, nil)
 	}
@@ -97,12 +100,16 @@ func (a *app) undo(ctx context.Context, ids []int, details bool) error {
 	if u == nil {
 		return err
 	}
-	doc := UndoResult{"fettle/undo/v1", u.Summarize(), u}
+	doc := UndoResult{Schema: "fettle/undo/v1", Headline: u.Summarize(), Undone: u}
+	if s, failed := m.Engine.State(); failed == nil && u.Tx != 0 {
+		doc.Missed = quiet.StartMissed(context.WithoutCancel(ctx), m.Host, s, u.Undoes)
+	}
 	switch {
 	case a.data():
 		err = a.result(doc, err)
 	case u.Tx != 0:
 		tune.PrintUndone(a.screen, u, &doc.Headline, details)
+		quiet.PrintMissed(a.screen, doc.Missed)
 	}
 	a.sayUnread(u.Tx, u.Result)
 	return err

@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/measure/quiet"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -83,9 +84,12 @@ func (w *watchdog) dismiss() {
 
 // Leave ends the process at once, for a user who does not want to wait; the watchdog then restores
 // the machine.
-func (p *Experiment) Leave() {
-	if p.guarded.Load() && !p.restored.Load() {
-		p.Screen.Say("left to the watchdog, which restores the machine; see fettle status")
+func (p *Experiment) Leave() { leave(p.Screen, p.guarded.Load() && !p.restored.Load()) }
+
+// leave ends the process. changed reports whether the watchdog has something to restore.
+func leave(s *ui.Screen, changed bool) {
+	if changed {
+		s.Say("left to the watchdog, which restores the machine; see fettle status")
 		os.Exit(ui.Incomplete)
 	}
 	os.Exit(ui.Interrupted)
@@ -164,6 +168,9 @@ func undoExperiments(ctx context.Context, m *tune.Machine, deadline time.Duratio
 	if len(standing) == 0 {
 		return nil
 	}
-	_, err = m.Undo(ctx, standing...)
-	return err
+	if _, err = m.Undo(ctx, standing...); err != nil {
+		return err
+	}
+	quiet.StartMissed(ctx, m.Host, s, standing)
+	return nil
 }

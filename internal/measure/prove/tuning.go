@@ -19,6 +19,8 @@ type Tuning struct {
 	Engine  *tune.Engine
 	Planner tune.Planner
 	Options tune.ApplyOptions
+	// Applied is the result of the last Apply; nil if it could not begin.
+	Applied *tune.Applied
 
 	tx     int
 	places []place
@@ -69,6 +71,7 @@ func (t *Tuning) Apply(ctx context.Context) error { return t.apply(ctx, t.Planne
 
 func (t *Tuning) apply(ctx context.Context, plan tune.Planner) error {
 	a, err := t.Engine.Apply(ctx, plan, t.Options)
+	t.Applied = a
 	if a != nil && a.Tx > 0 && a.Result != journal.ResultRolledBack {
 		t.tx = a.Tx
 	}

@@ -1,0 +1,195 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/measure/quiet"
+	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/ui"
+)
+
+// Quiet runs a command in a quiet machine state. Set the fields before Run.
+type Quiet struct {
+	*tune.Machine
+	Watchdog tune.Watchdog
+	State    *quiet.State
+	// Result is from quiet.NewResult; Run completes it.
+	Result *quiet.Result
+	// Phase is the length of one measurement of the noise.
+	Phase time.Duration
+	// Out is the command's standard output.
+	Out    *os.File
+	Screen *ui.Screen
+
+	held    held
+	tag     string // of the command's processes
+	changed atomic.Bool
+}
+
+// Restored reports whether the machine is as it was. It may be called concurrently.
+func (q *Quiet) Restored() bool { return !q.changed.Load() }
+
+// Leave ends the process at once, for a user who does not want to wait; the watchdog then restores
+// the machine.
+func (q *Quiet) Leave() { leave(q.Screen, q.changed.Load()) }
+
+// longest is the time after which the machine is restored even if the command still runs.
+const longest = 30 * 24 * time.Hour
+
+// Run measures the noise, applies the state, runs the command, restores the machine, and starts the
+// jobs that were missed. If this process is killed, a watchdog ends the command and restores the
+// machine. The error of a command that fails has the command's exit code.
+func (q *Quiet) Run(ctx context.Context, command []string) (err error) {
+	defer func() {
+		err = errors.Join(q.restore(ctx), err)
+		q.Screen.Status("")
+	}()
+	if err := q.held.open(ctx, q.Machine); err != nil {
+		return err
+	}
+	deadline, err := deadlineAfter(q.Machine, longest)
+	if err != nil {
+		return err
+	}
+	q.tag = mark(deadline.SinceBoot, "work")
+	if err := q.held.guard(q.Watchdog, deadline); err != nil {
+		return err
+	}
+	var without, with [2]*quiet.Noise
+	if without[0], err = q.noise(ctx, "before"); err != nil {
+		return err
+	}
+	if err := q.apply(ctx, deadline); err != nil {
+		return err
+	}
+	if with[0], err = q.noise(ctx, "in the quiet state"); err != nil {
+		return err
+	}
+	failed := q.run(ctx, command)
+	if with[1], err = q.noise(ctx, "in the quiet state"); err != nil {
+		return err
+	}
+	if err := q.restore(ctx); err != nil {
+		return errors.Join(err, failed)
+	}
+	if without[1], err = q.noise(ctx, "afterwards"); err != nil {
+		return err
+	}
+	q.Result.Noise = quiet.Compare(without, with)
+	return failed
+}
+
+// noise measures the noise of the first measured CPU.
+func (q *Quiet) noise(ctx context.Context, when string) (*quiet.Noise, error) {
+	q.Screen.Status("measuring the noise %s, for %s", when, q.Phase)
+	defer q.Screen.Status("")
+	n, err := quiet.Measure(ctx, q.State.Measured.Numbers()[0], q.Phase)
+	if ctx.Err() != nil {
+		return nil, ui.Exit(ui.Interrupted, errors.New("interrupted; machine restored"))
+	}
+	return n, err
+}
+
+// apply applies the state as a trial, and does what cannot be undone. Values that the kernel
+// rejects are left as they are.
+func (q *Quiet) apply(ctx context.Context, deadline *journal.Try) error {
+	t := &prove.Tuning{Engine: q.Engine, Planner: q.State.Planner(q.Engine), Options: tune.ApplyOptions{Kind: journal.Apply, Try: deadline}}
+	var places []setting.Setting
+	for _, st := range q.Result.Plan.Steps {
+		if st.Action == tune.Write {
+			places = append(places, st.Setting)
+		}
+	}
+	if err := tune.UnderTest(q.held.lease, places); err != nil {
+		return err
+	}
+	q.changed.Store(true)
+	q.held.tunings = append(q.held.tunings, t) // also after an error: Undo decides whether there is something to undo
+	err := t.Apply(ctx)
+	if a := t.Applied; a != nil && a.Tx > 0 {
+		q.Result.Transaction, q.Result.Plan = a.Tx, a.Plan
+		if a.Result == journal.ResultPartial {
+			err = nil
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted; machine restored"), err))
+	case errors.Is(err, prove.ErrNoChange):
+		return nil
+	case err != nil:
+		return err
+	}
+	return quiet.Act(q.Host)
+}
+
+// run runs the command on the measured CPUs.
+func (q *Quiet) run(ctx context.Context, command []string) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, q.Out, os.Stderr
+	cmd.Env = append(os.Environ(), host.EnvTag(q.tag))
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	started := make(chan error, 1)
+	begun := time.Now()
+	go func() {
+		// Never unlocked: the thread, whose affinity the command inherits, ends with the goroutine.
+		runtime.LockOSThread()
+		err := quiet.Pin(q.State.Measured)
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil {
+		return ui.Exit(ui.Failed, fmt.Errorf("cannot start the command: %w", err))
+	}
+	err := cmd.Wait()
+	code := exitCode(cmd.ProcessState)
+	q.Result.Command = &quiet.Ran{Args: command, ExitCode: code, DurationS: time.Since(begun).Seconds()}
+	if code != 0 {
+		return ui.Exit(code, fmt.Errorf("%s ended with exit code %d", command[0], code))
+	}
+	return err
+}
+
+// exitCode returns the exit code of a process as a shell has it: 128 plus the signal that ended it.
+func exitCode(p *os.ProcessState) int {
+	if st, ok := p.Sys().(syscall.WaitStatus); ok && st.Signaled() {
+		return 128 + int(st.Signal())
+	}
+	return p.ExitCode()
+}
+
+// restore undoes the state and starts the jobs that were missed. It does nothing the second time.
+func (q *Quiet) restore(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	applied := len(q.held.tunings) > 0 && q.Result.Transaction > 0
+	err := q.held.release(ctx, "cannot restore the machine")
+	if err != nil {
+		return err
+	}
+	q.changed.Store(false)
+	if !applied {
+		return nil
+	}
+	q.Result.Undone = true
+	state, err := q.Engine.State()
+	if err != nil {
+		return err
+	}
+	q.Result.Missed = append(q.Result.Missed, quiet.StartMissed(ctx, q.Host, state, []int{q.Result.Transaction})...)
+	return nil
+}

@@ -1,0 +1,143 @@
+// Package quiet brings a machine into a state in which measurements repeat. In: a machine and the
+// CPUs to measure on. Out: a plan of values for tune.Engine, the reasons why the machine is noisy,
+// and how evenly its CPUs work. Used by fettle quiet; package experiment applies the plan while a
+// command runs.
+package quiet
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/profile"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/setting"
+)
+
+// files has the profile with the values of the quiet state.
+//
+//go:embed quiet/tuned.conf
+var files embed.FS
+
+// Options select the state.
+type Options struct {
+	// CPUs is the list of the CPUs to measure on; "" for all but the first core.
+	CPUs string
+	// Clock also stops the adjustment of the clock, which must not stop for long.
+	Clock bool
+}
+
+// State is the quiet state of one machine.
+type State struct {
+	CPUs
+	// Limits are the sources of noise that this machine does not let fettle control.
+	Limits []string
+
+	profile *profile.Profile
+	units   []setting.Change // units that are stopped or frozen
+	jobs    []job            // systemd timers, which are stopped
+}
+
+// Prepare reads the machine and determines its quiet state. It changes nothing.
+func Prepare(ctx context.Context, h *host.Host, o Options) (*State, error) {
+	s := &State{}
+	smt, why := switchable(h)
+	if why != "" {
+		s.Limits = append(s.Limits, why)
+	}
+	var err error
+	if s.CPUs, err = divide(h, o.CPUs, smt); err != nil {
+		return nil, err
+	}
+	loader := profile.Loader{Host: h, Dirs: []string{}, Builtin: files}
+	if s.profile, err = loader.Load(ctx, "quiet"); err != nil {
+		return nil, err
+	}
+	s.adapt(h, smt)
+	if err := s.stopUnits(ctx, h, o.Clock); err != nil {
+		return nil, err
+	}
+	if plugin.IsGuest(h) {
+		s.Limits = append(s.Limits, "this machine is a guest: its host decides on frequency, boost and SMT, and on the CPU time that it takes (steal)")
+	}
+	return s, nil
+}
+
+// adapt fills in what depends on the machine.
+func (s *State) adapt(h *host.Host, smt bool) {
+	if !smt {
+		s.disable("smt")
+	}
+	if !s.Second.IsEmpty() {
+		var names []string
+		for _, n := range s.Measured.Union(s.Housekeeping).Numbers() {
+			names = append(names, fmt.Sprint("cpu", n))
+		}
+		s.profile.Unit("cpu").Devices = strings.Join(names, ",")
+	}
+	// With an attribute for each policy, the switch for all would hide what each had.
+	if own, _ := host.Glob(h.Files, "/sys/devices/system/cpu/cpufreq/policy[0-9]*/boost"); len(own) > 0 || !plugin.Exists(h, "/sys/devices/system/cpu/cpufreq/boost") {
+		s.disable("boost")
+	} else {
+		u := s.profile.Unit("cpu")
+		u.Options = slices.DeleteFunc(u.Options, func(o profile.Option) bool { return o.Name == "boost" })
+	}
+	if s.Housekeeping.IsEmpty() {
+		s.disable("workqueue")
+		s.disable("scheduler")
+		s.Limits = append(s.Limits, "no CPU is left for interrupts, kernel threads and other processes: they stay on the measured CPUs")
+		return
+	}
+	work := s.profile.Unit("workqueue")
+	for i := range work.Options {
+		work.Options[i].Value = s.Housekeeping.Mask()
+	}
+	s.profile.Unit("scheduler").Option("isolated_cores").Value = s.Measured.Union(s.Second).String()
+}
+
+func (s *State) disable(unit string) { s.profile.Unit(unit).Enabled = false }
+
+// Planner returns the planner of the state.
+func (s *State) Planner(e *tune.Engine) tune.Planner {
+	return func(ctx context.Context, j *journal.State) (*tune.Plan, error) {
+		return e.PlanOnTop(ctx, s.units, s.profile, j)
+	}
+}
+
+// action is done once, before the measurement, and cannot be undone.
+type action struct{ text, file, value string }
+
+// actions lists the actions that a machine offers.
+func actions(h *host.Host) (out []action) {
+	for _, a := range []action{
+		{"write dirty pages to disk and drop the page cache", "/proc/sys/vm/drop_caches", "3"},
+		{"compact free memory", "/proc/sys/vm/compact_memory", "1"},
+	} {
+		if plugin.Exists(h, a.file) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Act does what the quiet state does once: it drops the page cache and compacts free memory.
+func Act(h *host.Host) error {
+	var errs []error
+	for i, a := range actions(h) {
+		if i == 0 {
+			unix.Sync() // dirty pages would stay in the cache
+		}
+		if err := h.Files.Store(a.file, []byte(a.value)); err != nil {
+			errs = append(errs, fmt.Errorf("cannot %s: %w", a.text, err))
+		}
+	}
+	return errors.Join(errs...)
+}

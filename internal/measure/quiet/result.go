@@ -1,0 +1,152 @@
+package quiet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fettle.dev/fettle/internal/engine/plugin"
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
+	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
+)
+
+// Result is the result of fettle quiet.
+type Result struct {
+	Schema   string      `json:"schema"` // fettle/quiet/v1
+	Headline ui.Headline `json:"headline"`
+	// CPUs are the measured CPUs. Housekeeping are those for everything else; "" if there are none.
+	CPUs         string `json:"cpus"`
+	Housekeeping string `json:"housekeeping_cpus"`
+	// Transaction is 0 before the plan is applied. Undone reports whether it was undone.
+	Transaction int        `json:"transaction,omitempty"`
+	Undone      bool       `json:"undone"`
+	Plan        *tune.Plan `json:"plan"`
+	// Actions are done once, and not undone.
+	Actions []string `json:"actions"`
+	Limits  []string `json:"limits"`
+	// Command is the command that ran, with its exit code and time; null without a command.
+	Command *Ran `json:"command"`
+	// Noise is null if it was not measured.
+	Noise  *Comparison `json:"noise"`
+	Missed []Missed    `json:"missed_jobs"`
+}
+
+// Ran is a command that ran in the quiet state.
+type Ran struct {
+	Args      []string `json:"args"`
+	ExitCode  int      `json:"exit_code"`
+	DurationS float64  `json:"duration_s"`
+}
+
+// NewResult returns the result of a plan that is not applied yet.
+func NewResult(h *host.Host, s *State, plan *tune.Plan) *Result {
+	r := &Result{Schema: "fettle/quiet/v1", CPUs: s.Measured.String(), Housekeeping: s.Housekeeping.String(), Plan: plan, Actions: []string{}, Limits: append([]string{}, s.Limits...), Missed: []Missed{}}
+	for _, a := range actions(h) {
+		r.Actions = append(r.Actions, a.text)
+	}
+	return r
+}
+
+// where says which CPUs do what.
+func (r *Result) where() string {
+	line := "measured CPUs: " + r.CPUs
+	if r.Housekeeping != "" {
+		line += "; everything else on CPU " + r.Housekeeping
+	}
+	return line
+}
+
+// Summarize sets the headline.
+func (r *Result) Summarize() {
+	var h ui.Headline
+	wrote, rejected, left := 0, 0, 0
+	for _, st := range r.Plan.Steps {
+		switch {
+		case st.Verdict == plugin.Rejected:
+			rejected++
+		case st.Action == tune.Write || st.Action == tune.Release:
+			wrote++
+		case st.Action == tune.None && st.With == nil:
+			left++
+		}
+	}
+	h.Value("measured_cpus", float64(strings.Count(r.CPUs, ",")+1), "")
+	values := h.Count("values", wrote, "value")
+	switch {
+	case r.Transaction == 0:
+		h.Line("%s would be set; %s", values, r.where())
+	case r.Undone:
+		h.Line("%s", r.ran(&h))
+		h.Line("%s set for that time and restored (transaction %d); %s", values, r.Transaction, r.where())
+	default:
+		h.Line("quiet: %s set (transaction %d) until fettle undo %d; %s", values, r.Transaction, r.Transaction, r.where())
+	}
+	if r.Noise != nil {
+		h.Value("noise_ratio", r.Noise.Ratio, "")
+		h.Line("%s", r.Noise.Text)
+	}
+	if rejected > 0 {
+		h.Line("%s rejected by the kernel", h.Count("rejected", rejected, "value"))
+	}
+	r.Headline = h
+}
+
+func (r *Result) ran(h *ui.Headline) string {
+	c := r.Command
+	if c == nil {
+		return "the command did not run"
+	}
+	return fmt.Sprintf("%s ended with exit code %d after %s", text.Quote(c.Args[0]), c.ExitCode, h.Value("duration_s", c.DurationS, unit.FormatSeconds(c.DurationS)))
+}
+
+// PrintBefore prints what will be changed and done, before that happens. l selects the rows;
+// without All, tasks and interrupts are counted.
+func (r *Result) PrintBefore(s *ui.Screen, l tune.Listing) {
+	r.Summarize()
+	p := *r.Plan
+	p.Headline = r.Headline
+	moved := map[string]int{}
+	if !l.All {
+		p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(st tune.Step) bool {
+			one := (st.Setting.Kind == "task" || st.Setting.Kind == "irq") && st.Action == tune.Write
+			if one {
+				moved[st.Setting.Kind]++
+			}
+			return one
+		})
+	}
+	tune.PrintPlan(s, &p, l)
+	if n := moved["task"] + moved["irq"]; n > 0 {
+		ui.PrintLine(s, "· %s and %s: off CPU %s, to CPU %s (--all lists them)", text.Count(moved["task"], "task"), text.Count(moved["irq"], "interrupt"), r.CPUs, r.Housekeeping)
+	}
+	for _, a := range r.Actions {
+		ui.PrintLine(s, "· once, not undone: %s", a)
+	}
+	printLimits(s, r.Limits)
+}
+
+// PrintAfter prints the outcome.
+func (r *Result) PrintAfter(s *ui.Screen) {
+	r.Summarize()
+	ui.PrintHeadline(s, &r.Headline)
+	for _, st := range r.Plan.Steps {
+		if st.Verdict == plugin.Rejected {
+			ui.PrintLine(s, "✗ %s stays %s: %s", tune.SettingWords(st.Setting), st.Before.String(), st.Why)
+		}
+	}
+	PrintMissed(s, r.Missed)
+}
+
+// PrintMissed prints the jobs that were due meanwhile.
+func PrintMissed(s *ui.Screen, missed []Missed) {
+	for _, m := range missed {
+		what := "started now"
+		if !m.Started {
+			what = m.Why
+		}
+		ui.PrintLine(s, "· missed: %s (%s), due %s: %s", m.Job, m.From, m.Due.Local().Format("15:04:05"), what)
+	}
+}
