@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +12,7 @@ import (
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/measure/experiment"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/quiet"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -132,8 +131,8 @@ func (a *app) quiet(ctx context.Context, o quietOptions, command []string) error
 		}
 	}
 	if len(command) > 0 {
-		if _, err := exec.LookPath(command[0]); err != nil {
-			return ui.Exit(ui.Usage, fmt.Errorf("cannot start the command: %w", err))
+		if err := (&prove.Command{Args: command}).Check(ctx); err != nil {
+			return ui.Exit(ui.Usage, err)
 		}
 	}
 	m, err := a.machine(ctx)
