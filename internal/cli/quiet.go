@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -203,7 +204,9 @@ func (a *app) stayQuiet(ctx context.Context, m *tune.Machine, s *quiet.State, r 
 	}
 	r.Transaction, r.Plan = res.Tx, res.Plan
 	r.Summarize()
-	err = res.Err(err)
+	if err = res.Err(err); ui.Code(err) == ui.Partial {
+		err = ui.Hinted(ui.Partial, errors.New("the kernel rejected some values; the others are set"), fmt.Sprintf("fettle undo %d restores them", res.Tx))
+	}
 	if a.data() {
 		return a.result(r, err)
 	}

@@ -47,25 +47,21 @@ func (j *job) reason() string {
 	return text
 }
 
-// stopUnits adds the changes to units that must not run during a measurement.
-func (s *State) stopUnits(ctx context.Context, h *host.Host, clock bool) error {
+// units returns the changes to units that must not run during a measurement, and what runs on. It
+// sets the jobs.
+func (s *State) units(ctx context.Context, h *host.Host) (changes []setting.Change, limits []string) {
 	if !host.HasSystemd(h) {
-		s.Limits = append(s.Limits, withoutSystemd(h)...)
-		return nil
+		return nil, withoutSystemd(h)
 	}
 	active, err := activeServices(ctx, h)
 	if err == nil {
 		s.jobs, err = timers(ctx, h)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if err != nil {
-		s.Limits = append(s.Limits, "timers and services run on: "+err.Error())
-		return nil
+		return nil, []string{"timers and services run on: " + err.Error()}
 	}
 	change := func(unit, aspect, value, why string) {
-		s.units = append(s.units, setting.Change{Setting: setting.Setting{Kind: "unit", Name: unit + "/" + aspect}, Want: setting.Text(value), Reason: setting.Reason{Text: why}})
+		changes = append(changes, setting.Change{Setting: setting.Setting{Kind: "unit", Name: unit + "/" + aspect}, Want: setting.Text(value), Reason: setting.Reason{Text: why}})
 	}
 	for i := range s.jobs {
 		change(s.jobs[i].Timer, "active", "inactive", s.jobs[i].reason())
@@ -74,13 +70,13 @@ func (s *State) stopUnits(ctx context.Context, h *host.Host, clock bool) error {
 		switch {
 		case slices.Contains(cronUnits, unit):
 			change(unit, "frozen", "frozen", paused)
-		case slices.Contains(otherUnits, unit), clock && slices.Contains(clockUnits, unit):
+		case slices.Contains(otherUnits, unit), s.clock && slices.Contains(clockUnits, unit):
 			change(unit, "active", "inactive", stopped)
 		case slices.Contains(clockUnits, unit):
-			s.Limits = append(s.Limits, unit+" goes on adjusting the clock; it is stopped only while a command runs (fettle quiet -- COMMAND)")
+			limits = append(limits, unit+" goes on adjusting the clock; it is stopped only while a command runs (fettle quiet -- COMMAND)")
 		}
 	}
-	return nil
+	return changes, limits
 }
 
 // withoutSystemd returns the limits of a machine without systemd: what starts jobs there runs on.

@@ -19,7 +19,6 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
-	"fettle.dev/fettle/internal/setting"
 )
 
 // files has the profile with the values of the quiet state.
@@ -42,13 +41,13 @@ type State struct {
 	Limits []string
 
 	profile *profile.Profile
-	units   []setting.Change // units that are stopped or frozen
-	jobs    []job            // systemd timers, which are stopped
+	clock   bool
+	jobs    []job // systemd timers, which are stopped
 }
 
 // Prepare reads the machine and determines its quiet state. It changes nothing.
 func Prepare(ctx context.Context, h *host.Host, o Options) (*State, error) {
-	s := &State{}
+	s := &State{clock: o.Clock}
 	smt, why := switchable(h)
 	if why != "" {
 		s.Limits = append(s.Limits, why)
@@ -62,9 +61,8 @@ func Prepare(ctx context.Context, h *host.Host, o Options) (*State, error) {
 		return nil, err
 	}
 	s.adapt(h, smt)
-	if err := s.stopUnits(ctx, h, o.Clock); err != nil {
-		return nil, err
-	}
+	_, limits := s.units(ctx, h)
+	s.Limits = append(s.Limits, limits...)
 	if plugin.IsGuest(h) {
 		s.Limits = append(s.Limits, "this machine is a guest: its host decides on frequency, boost and SMT, and on the CPU time that it takes (steal)")
 	}
@@ -108,7 +106,8 @@ func (s *State) disable(unit string) { s.profile.Unit(unit).Enabled = false }
 // Planner returns the planner of the state.
 func (s *State) Planner(e *tune.Engine) tune.Planner {
 	return func(ctx context.Context, j *journal.State) (*tune.Plan, error) {
-		return e.PlanOnTop(ctx, s.units, s.profile, j)
+		units, _ := s.units(ctx, e.Host) // again: timers may have elapsed since
+		return e.PlanOnTop(ctx, units, s.profile, j)
 	}
 }
 
