@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -182,4 +183,31 @@ func changedTasks(before, after testkitroot.Tree) (changed []string) {
 		}
 	}
 	return changed
+}
+
+// TestQuietInterrupted: a signal ends the command, and the machine is as it was when fettle ends.
+func TestQuietInterrupted(t *testing.T) {
+	t.Parallel()
+	p := newProving(t)
+	before := quietValues(t, p.machine)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		_ = os.Remove(p.file("pid"))
+		cmd := p.command("quiet", "--", "sh", "-c", "echo $$ >"+p.file("pid")+"; exec sleep 1000")
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the command", func() bool { pid, _ := os.ReadFile(p.file("pid")); return len(pid) > 1 })
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.Wait()
+		if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "interrupted; machine restored") {
+			t.Errorf("%v: %v: %s", signal, err, &said)
+		}
+		if d := before.Differences(quietValues(t, p.machine)); len(d) > 0 {
+			t.Errorf("%v: not restored:\n%s", signal, strings.Join(d, "\n"))
+		}
+	}
 }
