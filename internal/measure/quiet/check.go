@@ -103,6 +103,13 @@ func (c *Check) measure(ctx context.Context, h *host.Host, s *State, lasting tim
 		c.add("steal", 100*(is.StealS-was.StealS)/total, "the hypervisor ran something else", "")
 		c.add("software interrupts", 100*(is.SoftIRQS-was.SoftIRQS)/total, loudest(before, after, cpu, took), moved(s, "moves interrupts to CPU "))
 	}
+	for _, n := range siblings(h, cpu).Minus(unit.CPUs(cpu)).Numbers() {
+		remedy := ""
+		if s.Second.Has(n) {
+			remedy = "switches SMT off"
+		}
+		c.add("SMT sibling", busy(before, after, n), fmt.Sprintf("CPU %d shares the core, and was busy meanwhile", n), remedy)
+	}
 	c.add("other tasks", noise.WaitPercent, busiest(sample.Processes), moved(s, "moves tasks to CPU "))
 	for _, m := range []struct{ value, name, unit string }{
 		{"swap_in_pages_per_s", "swapping in", "pages/s"}, {"swap_out_pages_per_s", "swapping out", "pages/s"},
@@ -113,6 +120,16 @@ func (c *Check) measure(ctx context.Context, h *host.Host, s *State, lasting tim
 		}
 	}
 	return nil
+}
+
+// busy returns the share of the time in which a CPU was busy, in percent.
+func busy(before, after counters, cpu int) float64 {
+	name := fmt.Sprint("cpu", cpu)
+	was, is := before.cpus[name], after.cpus[name]
+	if total := is.TotalS() - was.TotalS(); total > 0 {
+		return 100 * (is.BusyS - was.BusyS) / total
+	}
+	return 0
 }
 
 // moved returns a remedy that needs CPUs for housekeeping.

@@ -355,6 +355,29 @@ func TestMeasureSeesATask(t *testing.T) {
 	}
 }
 
+// What takes the time of a CPU, and of its sibling, between two readings of the counters.
+func TestCounters(t *testing.T) {
+	at := func(busy, idle, net string) counters {
+		return read(machine.Mounted(t, map[string]string{
+			"/proc/stat":       "cpu  0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0\ncpu1 " + busy + " 0 0 " + idle + " 0 0 0 0\n",
+			"/proc/interrupts": "     CPU0 CPU1\n 24:  5 " + net + " MSI 1-edge eth0-rx\nLOC:  7 10 Local timer interrupts\n",
+		}))
+	}
+	before, after := at("100", "100", "20"), at("130", "170", "220")
+	if got := busy(before, after, 1); math.Abs(got-30) > 1e-9 {
+		t.Errorf("busy for %v %%", got)
+	}
+	if got := busy(before, before, 1); got != 0 {
+		t.Errorf("busy for %v %%", got)
+	}
+	if got := loudest(before, after, 1, 2); got != "eth0-rx 100/s" {
+		t.Error(got)
+	}
+	if got := loudest(before, after, 5, 2); got != "interrupts unknown" {
+		t.Error(got)
+	}
+}
+
 func TestCheckPrints(t *testing.T) {
 	percent := 2.125
 	c := &Check{CPUs: "1", Noise: &Noise{CPU: 1, PieceS: 0.001, MeanPercent: 3.2, P99Percent: 19, WorstPercent: 85}, Reasons: []Reason{
