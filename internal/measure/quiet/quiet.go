@@ -63,10 +63,20 @@ func Prepare(ctx context.Context, h *host.Host, o Options) (*State, error) {
 	s.adapt(h, smt)
 	_, limits := s.units(ctx, h)
 	s.Limits = append(s.Limits, limits...)
+	if outside(h) && !s.Housekeeping.IsEmpty() {
+		s.Limits = append(s.Limits, "tasks outside of this container cannot be moved, and may use the measured CPUs even more")
+	}
 	if plugin.IsGuest(h) {
 		s.Limits = append(s.Limits, "this machine is a guest: its host decides on frequency, boost and SMT, and on the CPU time that it takes (steal)")
 	}
 	return s, nil
+}
+
+// outside reports whether the machine has tasks that fettle does not see, because it runs in a
+// process namespace of its own: kthreadd is process 2 of the machine's (kernel/kthread.c).
+func outside(h *host.Host) bool {
+	two, err := h.Sched.Task(2)
+	return !host.Unknown(err) && (err != nil || two.Comm != "kthreadd")
 }
 
 // adapt fills in what depends on the machine.
