@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,7 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/text"
 )
 
 // files has the profile with the values of the quiet state.
@@ -63,6 +65,9 @@ func Prepare(ctx context.Context, h *host.Host, o Options) (*State, error) {
 	s.adapt(h, smt)
 	_, limits := s.units(ctx, h)
 	s.Limits = append(s.Limits, limits...)
+	if why := crowded(h, s.Housekeeping.Len()); why != "" {
+		s.Limits = append(s.Limits, why)
+	}
 	if outside(h) && !s.Housekeeping.IsEmpty() {
 		s.Limits = append(s.Limits, "tasks outside of this container cannot be moved, and may use the measured CPUs even more")
 	}
@@ -70,6 +75,16 @@ func Prepare(ctx context.Context, h *host.Host, o Options) (*State, error) {
 		s.Limits = append(s.Limits, "this machine is a guest: its host decides on frequency, boost and SMT, and on the CPU time that it takes (steal)")
 	}
 	return s, nil
+}
+
+// crowded returns a warning if the present load needs more than the CPUs for housekeeping, or "".
+func crowded(h *host.Host, cpus int) string {
+	word, _, _ := strings.Cut(h.File("/proc/loadavg").Text, " ")
+	load, err := strconv.ParseFloat(word, 64)
+	if err != nil || cpus == 0 || load <= float64(cpus) {
+		return ""
+	}
+	return fmt.Sprintf("other programs are slow meanwhile: the load is %s, and they get %s", word, text.Count(cpus, "CPU"))
 }
 
 // outside reports whether the machine has tasks that fettle does not see, because it runs in a

@@ -83,6 +83,19 @@ func TestSwitchable(t *testing.T) {
 	}
 }
 
+// One CPU does not suffice for a load of 8.
+func TestCrowded(t *testing.T) {
+	h := machine.Mounted(t, map[string]string{"/proc/loadavg": "8.10 9 9 1/200 4711\n"})
+	if why := crowded(h, 1); !strings.Contains(why, "the load is 8.10, and they get 1 CPU") {
+		t.Error(why)
+	}
+	for _, cpus := range []int{0, 9} { // nothing is moved, or there is room
+		if why := crowded(h, cpus); why != "" {
+			t.Errorf("%d: %s", cpus, why)
+		}
+	}
+}
+
 // planOf returns the plan of a machine's quiet state.
 func planOf(t *testing.T, h *host.Host, o Options) (*State, *tune.Plan) {
 	t.Helper()
