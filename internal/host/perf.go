@@ -69,17 +69,30 @@ func (p *Perf) Read() (map[string]float64, error) {
 	counted := map[string]float64{}
 	for name, fds := range p.open {
 		for _, fd := range fds {
-			var b [24]byte // value, time enabled, time running
-			if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
-				return nil, fmt.Errorf("performance counter %s: %w", name, errors.Join(err, os.ErrInvalid))
+			n, was, err := readCounter(fd, name)
+			if err != nil {
+				return nil, err
 			}
-			value, enabled, running := binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:])
-			if running > 0 {
-				counted[name] += float64(value) * float64(enabled) / float64(running)
+			if was {
+				counted[name] += n
 			}
 		}
 	}
 	return counted, nil
+}
+
+// readCounter returns the count of an event, extrapolated to the time for which it was enabled.
+// counted is false if it was never counted.
+func readCounter(fd int, name string) (n float64, counted bool, err error) {
+	var b [24]byte // value, time enabled, time running
+	if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
+		return 0, false, fmt.Errorf("performance counter %s: %w", name, errors.Join(err, os.ErrInvalid))
+	}
+	value, enabled, running := binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:])
+	if running == 0 {
+		return 0, false, nil
+	}
+	return float64(value) * float64(enabled) / float64(running), true, nil
 }
 
 // Close stops counting.

@@ -35,3 +35,14 @@ func Needed(half, sd, alpha float64, limit int) int {
 	}
 	return low
 }
+
+// Detectable returns the effect that a Sequence of n normally distributed values with standard
+// deviation sd finds in about four of five cases: an approximation for planning. It is infinite
+// while n is too small.
+func Detectable(n int, sd, alpha float64) float64 {
+	const (
+		fourFifths = 0.84 // quantile of the normal distribution
+		wider      = 1.15 // short sequences are wider than Radius
+	)
+	return wider*Radius(n, sd, alpha) + fourFifths*sd/math.Sqrt(float64(n))
+}

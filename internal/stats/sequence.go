@@ -95,16 +95,42 @@ func (s *Sequence) wealth(center, side float64) (sum float64) {
 	return sum
 }
 
-// Winsorized returns the number of values outside of the present band around the estimate.
-func (s *Sequence) Winsorized() (n int) {
-	center, limit := s.Estimate(), s.limit()
-	for _, v := range s.values {
-		if math.Abs(v-center) > limit {
-			n++
+// Fewest returns the number of values from which Interval is bounded: as many bets as the wealth
+// needs if all of them win.
+func (s *Sequence) Fewest() int {
+	for n := 1; ; n++ {
+		sum := 0.0
+		for _, share := range shares {
+			sum += math.Pow(1+share, float64(n)) / float64(len(shares))
+		}
+		if sum >= 2/s.alpha {
+			return n
 		}
 	}
-	return n
 }
+
+// Range returns the interval from the smallest to the largest of two or more values, wider by the
+// irrelevant difference on both sides, and the probability that it contains the center. Each value
+// is as often above the center as below, so all n are on one side with probability 2^(1-n).
+func (s *Sequence) Range() (i Interval, confidence float64) {
+	return Interval{slices.Min(s.values) - s.least, slices.Max(s.values) + s.least}, 1 - math.Pow(2, float64(1-len(s.values)))
+}
+
+// winsorized returns the distances of the values from the estimate, limited to the present band, and
+// the number of values that lie outside of it.
+func (s *Sequence) winsorized() (distances []float64, outside int) {
+	center, limit := s.Estimate(), s.limit()
+	for _, v := range s.values {
+		distances = append(distances, max(-limit, min(limit, v-center)))
+		if math.Abs(v-center) > limit {
+			outside++
+		}
+	}
+	return distances, outside
+}
+
+// Winsorized returns the number of values outside of the present band around the estimate.
+func (s *Sequence) Winsorized() int { _, outside := s.winsorized(); return outside }
 
 // limit returns the half-width of the present band.
 func (s *Sequence) limit() float64 {
@@ -187,17 +213,9 @@ func (s *Sequence) Needed(half float64, limit int) int {
 	if len(s.values) > 2 {
 		// The standard deviation of a winsorized value, divided by the share of those that are
 		// not, is the asymptotic deviation of an M-estimate.
-		center, limit := s.Estimate(), s.limit()
-		var limited []float64
-		inside := 0.0
-		for _, v := range s.values {
-			limited = append(limited, max(-limit, min(limit, v-center)))
-			if math.Abs(v-center) < limit {
-				inside += 1 / float64(len(s.values))
-			}
-		}
-		if inside > 0 {
-			noise = SD(limited) / inside
+		distances, outside := s.winsorized()
+		if inside := len(distances) - outside; inside > 0 {
+			noise = SD(distances) * float64(len(distances)) / float64(inside)
 		}
 	}
 	return max(0, min(limit, Needed(half, noise, s.alpha, limit+len(s.values))-len(s.values)))

@@ -213,3 +213,32 @@ func TestIntervalIsTheInversion(t *testing.T) {
 		near(t, "high", got.High, high, 0.004)
 	}
 }
+
+// TestFewest tests that an interval is bounded from Fewest values on, whatever they are.
+func TestFewest(t *testing.T) {
+	for _, alpha := range []float64{0.2, 0.05, 0.045, 0.00125, 0.001} {
+		s := NewSequence(alpha, 0.01)
+		for n := 1; n <= s.Fewest()+1; n++ {
+			s.Add(math.Sin(float64(n)))
+			if bounded := !math.IsInf(s.Interval().High-s.Interval().Low, 0); bounded != (n >= s.Fewest()) {
+				t.Errorf("alpha %v: after %d values, of %d, bounded: %v", alpha, n, s.Fewest(), bounded)
+			}
+		}
+	}
+	if n := NewSequence(0.045, 0).Fewest(); n != 7 {
+		t.Errorf("the design's first verdict takes %d blocks", n)
+	}
+}
+
+// TestRange tests the interval of few values.
+func TestRange(t *testing.T) {
+	s := NewSequence(0.05, 0.1)
+	for i, want := range []float64{0.5, 0.75, 0.875} {
+		for s.N() < i+2 {
+			s.Add(float64(s.N()))
+		}
+		if got, confidence := s.Range(); got.Low != -0.1 || got.High != float64(i+1)+0.1 || confidence != want {
+			t.Errorf("%d values: %v with %v", s.N(), got, confidence)
+		}
+	}
+}

@@ -170,7 +170,7 @@ func against(t *testing.T, c Cell, job string) (differ bool, cpu float64) {
 	// All cells together find a difference that is not there in one night of twenty; and
 	// all blocks are measured, because the first verdict is of any difference at all.
 	d.Margin, d.Alpha, d.Least, d.Most, d.Washout, d.Seed = 0.05, 0.05/float64(len(cells())), 24, 24, 0, uint64(time.Now().UnixNano())>>11
-	course, ending, err := (&prove.Experiment{Design: d, Change: w, Workload: w, Clock: host.Live().Clock, Anyway: true, Record: func(prove.Visit) error { return nil }}).Run(t.Context(), nil)
+	course, ending, err := (&prove.Experiment{Design: d, Change: w, Workload: w, Clock: host.Live().Clock, Record: func(prove.Visit) error { return nil }}).Run(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +46,8 @@ type Experiment struct {
 	body     *prove.Evidence
 	record   *evidence.RunInProgress // nil until the first visit can be recorded
 	visits   []prove.Visit
+	past     int              // visits of the record that this process continues
+	began    time.Time        // when this process began to measure
 	planned  *journal.Planned // author of the plan of --plan
 	watchdog *watchdog
 	lease    *os.File
@@ -237,13 +238,8 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
 		}
 	}
-	var busy []string
-	if !p.o.Live { // running work is what keeps the machine busy
-		busy = p.unfit(ctx)
-	}
-	if len(busy) > 0 && !p.o.Anyway {
-		p.dismiss()
-		return "", ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(busy, "; ")), "wait until the machine is quiet; --force measures now, and the result shows a warning", "--force")
+	if !p.o.Live && len(p.visits) == 0 { // running work is what keeps the machine busy
+		p.body.Busy = p.unfit(ctx)
 	}
 	if len(p.visits) == 0 {
 		if err := prove.Rehearse(ctx, p.change); err != nil {
@@ -260,9 +256,11 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 		return "", err
 	}
 	defer perf.Close()
-	p.announce(busy)
+	p.announce()
 	past := p.visits
-	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Anyway: p.o.Anyway, Comparison: p.o.Comparison(),
+	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Comparison: p.o.Comparison(),
+		// An explicit --warmup-runs counts.
+		Shorten: p.o.Comparison() && p.o.Washout == prove.Defaults(p.design.Metric).Washout,
 		Record: func(v prove.Visit) error {
 			p.visits = append(p.visits, v)
 			return p.record.Append(v)
@@ -281,25 +279,26 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	return ending, errors.Join(err, p.finish())
 }
 
-// rests is the maximum number of checks for an idle machine: the preparation of the work, or a
-// program that just ended, may still load it.
-const rests = 10
-
-// unfit observes the machine and returns the reasons why it is unfit for a measurement, or nil.
+// unfit observes the machine and returns what would disturb a measurement, or nil. It waits for an
+// idle machine for at most ten observations and a tenth of the budget: the preparation of the work,
+// or a program that just ended, may still load it.
 func (p *Experiment) unfit(ctx context.Context) (why []string) {
 	defer p.Screen.Status("")
-	for range rests {
+	look := min(p.Settle, p.o.Budget/10)
+	if look == 0 {
+		return nil
+	}
+	for waited := look; ; waited += look {
 		begun := prove.Counters(p.Host)
-		if host.Sleep(ctx, p.Settle) != nil {
+		if host.Sleep(ctx, look) != nil {
 			return nil
 		}
-		why = prove.Unfit(p.Host, begun, prove.Counters(p.Host), p.Settle.Seconds())
-		if len(why) == 0 || p.o.Anyway {
+		why = prove.Unfit(p.Host, begun, prove.Counters(p.Host), look.Seconds())
+		if len(why) == 0 || p.o.Anyway || waited+look > min(10*look, p.o.Budget/10) {
 			return why
 		}
 		p.Screen.Status("waiting until the machine is idle: %s", why[0])
 	}
-	return why
 }
 
 // finish moves the finished record into the store. A resumable record stays outside it.
@@ -345,8 +344,6 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want func(*prove.Ev
 		return err
 	case ending == prove.EndedInterrupted:
 		return ui.Hinted(ui.Interrupted, errors.Join(p.interrupted("measurements saved"), err), "to continue, run: fettle prove --resume "+p.record.Name())
-	case ending == prove.EndedHopeless:
-		return ui.Retry(ui.Refused, err, "a larger --margin, a longer workload or a larger --budget may give a verdict; --force measures until the budget is used", "--force")
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():

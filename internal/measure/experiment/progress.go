@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"fettle.dev/fettle/internal/measure/prove"
+	"fettle.dev/fettle/internal/stats"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
@@ -12,7 +13,8 @@ import (
 // show shows the progress of an experiment until stop is called. past is the number of visits
 // of the record that it continues.
 func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
-	end := p.Host.Clock.Now().Add(p.o.Budget)
+	p.began, p.past = p.Host.Clock.Now(), past
+	end := p.began.Add(p.o.Budget)
 	step, stop := p.Screen.StepsUntil(end)
 	e.Progress = func(c *prove.Course, v prove.Visit) {
 		p.tellPhase(c, v)
@@ -23,17 +25,44 @@ func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 	return stop
 }
 
-// announce prints how long an experiment with --live takes, and what --force ignores. It is
-// called once nothing can be refused any more.
-func (p *Experiment) announce(busy []string) {
+// announce prints how long an experiment with --live takes, and what it can detect; of other work the
+// duration is known after its first runs. It also prints what disturbs the measurement. It is called
+// once nothing can be refused any more.
+func (p *Experiment) announce() {
 	if p.o.Live {
+		// Windows vary in length, and the last may end after the budget.
+		longest, shortest := p.o.Block().Seconds(), 2*p.o.Window.Seconds()+p.o.Settle.Seconds()
 		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
-			ui.Roughly(float64(p.design.Least)*p.o.Block().Seconds()), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+			ui.Roughly(float64(prove.Begin(p.design).Fewest())*shortest), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+		p.Screen.Say("%s", detects(p.design, int(p.o.Budget.Seconds()/longest), prove.Begin(p.design).Fewest()))
 	}
-	for _, why := range busy {
-		p.Screen.Say("--force: measuring although %s", why)
+	if len(p.visits) > 0 {
+		return // resumed, and not observed again
+	}
+	for _, why := range p.body.Busy {
+		p.Screen.Say("the machine is busy: %s; this widens the interval, which is valid anyway", why)
 	}
 }
+
+// detects describes what an experiment shows whose time suffices for a number of blocks.
+func detects(d prove.Design, blocks, fewest int) string {
+	blocks = min(blocks, d.Most)
+	switch fit := text.Count(blocks, "block"); {
+	case blocks < 2:
+		return "not even two blocks of two " + d.Unit() + "s fit, the fewest for an interval; use a larger --budget"
+	case blocks < fewest:
+		return text.Sprintf("about %s fit, and a verdict takes %d: ends with an interval of %s confidence", fit, fewest, percent(1-math.Pow(2, float64(1-blocks))))
+	default:
+		// A block is the difference of two runs.
+		effect := stats.Detectable(blocks, math.Sqrt2*typical, d.Alpha)
+		return text.Sprintf("about %s fit: if %ss vary by %s, these detect %s in four of five cases", fit, d.Unit(), percent(typical), percent(effect))
+	}
+}
+
+// typical is a spread of runs for examples, as a ratio.
+const typical = 0.01
+
+func percent(ratio float64) string { return unit.Percent(ratio) + " %" }
 
 // ahead returns the next block's number and the approximate number of visits left. Before the first
 // verdict this is the minimum number.
@@ -42,9 +71,9 @@ func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 	if s.Phase == prove.Done {
 		return "evaluating", 0
 	}
-	all, of := d.Least, "at least"
+	all, of := c.Fewest(), "at least"
 	switch {
-	case c.Counted() < d.Least:
+	case c.Counted() < all:
 	case c.Planned(unbounded) > d.Most:
 		all, of = d.Most, "at most"
 	default:
@@ -58,13 +87,13 @@ func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 const unbounded = 100_000
 
 // needed describes how many visits detect an effect as large as the margin with the noise so far,
-// and whether the experiment may end earlier.
-func needed(c *prove.Course, d prove.Design) string {
+// and whether the experiment may end earlier, after most blocks.
+func needed(c *prove.Course, d prove.Design, most int) string {
 	visits := func(blocks int) string { return text.Count(int(math.Round(float64(blocks)*c.Visits())), d.Unit()) }
 	blocks := c.Planned(unbounded)
 	words := visits(blocks) + " are needed to detect " + unit.Digits(100*d.Margin) + " %"
-	if blocks > d.Most {
-		words += ", and this experiment ends after at most " + visits(d.Most) + ": it may stay undecided"
+	if blocks > most {
+		words += ", and this experiment ends after at most " + visits(most) + ": it may stay undecided, but shows effects from " + percent(stats.Detectable(most, c.Noise(), d.Alpha))
 	}
 	return words
 }
@@ -72,10 +101,20 @@ func needed(c *prove.Course, d prove.Design) string {
 // tellPhase prints the result of a phase or block.
 func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 	s := c.Next()
+	// took is the time of a visit with its switch.
+	took := p.Host.Clock.Now().Sub(p.began).Seconds() / float64(len(p.visits)-p.past)
+	left := p.o.Budget.Seconds() - took*float64(len(p.visits))
+	fit := p.design.Most
+	if took > 0 {
+		fit = s.Block + int(min(float64(fit), left/(took*c.Visits())))
+	}
 	if len(p.visits) == 2 && !p.o.Live {
-		d := p.design
-		blocks := float64(d.Least)
-		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(d.Least*(2+d.Washout), "run"), ui.Roughly(blocks*c.Visits()*v.TookS), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("15:04"))
+		least := c.Fewest() * (2 + c.Washout())
+		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(least, "run"), ui.Roughly(float64(least)*took), p.began.Add(p.o.Budget).Local().Format("15:04"))
+		if c.Washout() < p.design.Washout {
+			p.Screen.Say("without warm-up runs, for which the budget is too short")
+		}
+		p.Screen.Say("%s", detects(p.design, fit, c.Fewest()))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
@@ -85,7 +124,7 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
 		}
 		if c.Counted() == p.design.Least && s.Phase != prove.Done {
-			p.Screen.Say("the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design))
+			p.Screen.Say("the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design, min(fit, p.design.Most)))
 		}
 	}
 }

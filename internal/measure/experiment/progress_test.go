@@ -20,9 +20,25 @@ func TestProgressNamesTheLimit(t *testing.T) {
 			}
 		}
 		next, _ := ahead(c, d)
-		words := needed(c, d)
+		words := needed(c, d, d.Most)
 		if strings.Contains(next, "at most 80") != limited || strings.Contains(words, "may stay undecided") != limited {
 			t.Errorf("spread %v: %s; %s", spread, next, words)
+		}
+	}
+}
+
+// TestDetects tests what is said before an experiment about the blocks for which the time suffices.
+func TestDetects(t *testing.T) {
+	d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})
+	for blocks, want := range map[int]string{
+		0:   "not even two blocks of two runs fit, the fewest for an interval; use a larger --budget",
+		1:   "not even two blocks of two runs fit, the fewest for an interval; use a larger --budget",
+		3:   "about 3 blocks fit, and a verdict takes 7: ends with an interval of 75 % confidence",
+		20:  "about 20 blocks fit: if runs vary by 1 %, these detect 1.5 % in four of five cases",
+		999: "about 80 blocks fit: if runs vary by 1 %, these detect 0.7 % in four of five cases",
+	} {
+		if got := detects(d, blocks, 7); got != want {
+			t.Errorf("%d blocks: %s, want %s", blocks, got, want)
 		}
 	}
 }

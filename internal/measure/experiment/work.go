@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	provelive "fettle.dev/fettle/internal/measure/prove/live"
 	"fettle.dev/fettle/internal/requests/formats"
+	"fettle.dev/fettle/internal/ui"
 )
 
 // work is the work that an experiment measures.
@@ -67,13 +68,13 @@ func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
 		m, builtin := prove.Builtin(name)
 		switch {
 		case !prints && !builtin:
-			return m, errors.New("want time, cpu-time, max-memory, energy, or NAME=REGEXP for a number that the command prints")
+			return m, errors.New("want time, cpu-time, max-memory, instructions, energy, or NAME=REGEXP for a number that the command prints")
 		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
 			return m, fmt.Errorf("--unit, --higher-is-better and --percentile apply only to a metric that the command prints; %s has a fixed unit", text)
 		case !prints:
 			return m, nil
 		case builtin || name == "":
-			return m, errors.New("want NAME=REGEXP; the name must not be time, cpu-time, max-memory or energy")
+			return m, errors.New("want NAME=REGEXP; the name must not be time, cpu-time, max-memory, instructions or energy")
 		}
 		m = prove.Metric{Name: name}
 		percentile := -1.0
@@ -90,8 +91,17 @@ func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
 	if err != nil {
 		return err
 	}
+	var late error
 	if o.Timeout == 0 {
 		o.Timeout = max(o.Budget, time.Minute)
+		late = fmt.Errorf("one run takes longer than %v; an interval takes five runs or more, so use a larger --budget or shorter work", o.Timeout)
+	}
+	if p.design.Measures("instructions") {
+		c, err := host.CountInstructions()
+		if err != nil {
+			return ui.Exit(ui.Failed, err)
+		}
+		c.Close()
 	}
 	var energy prove.Energy
 	if p.design.Measures("energy") {
@@ -100,7 +110,7 @@ func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
 		}
 	}
 	command := func(args []string, dir string) *prove.Command {
-		return &prove.Command{Args: args, Metrics: printed, Timeout: o.Timeout, Dir: dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory"), Energy: energy}
+		return &prove.Command{Args: args, Metrics: printed, Timeout: o.Timeout, Late: late, Dir: dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory"), Energy: energy, Instructions: p.design.Measures("instructions")}
 	}
 	switch {
 	case o.ARef != "":

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ var builtin = map[string]Metric{
 	"cpu-time":   {Name: "cpu-time", Unit: "s"},       // user and system, including children
 	"max-memory": {Name: "max-memory", Unit: "bytes"}, // largest resident set of one process
 	"energy":     {Name: "energy", Unit: "J"},         // of all processor packages and their memory
+	// in user mode, including children; varies less than times
+	"instructions": {Name: "instructions"},
 }
 
 // Builtin returns a metric of every command by name.
@@ -80,6 +83,7 @@ type Command struct {
 	Args    []string
 	Metrics []Printed
 	Timeout time.Duration // of one visit; 0: no limit
+	Late    error         // returned if a visit exceeds Timeout; may be nil
 	Dir     string        // working directory
 	Clock   interface{ Now() time.Time }
 	// Mark is the tag in the environment of all processes of the command.
@@ -88,6 +92,8 @@ type Command struct {
 	Memory bool
 	// Energy measures the metric energy; nil if it is not requested.
 	Energy Energy
+	// Instructions requests instructions, which needs a hardware counter.
+	Instructions bool
 
 	starter *peak.Starter // measures the memory; nil if not available
 }
@@ -139,7 +145,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	defer runtime.UnlockOSThread()
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("the command did not finish within %v", c.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, cmp.Or(c.Late, fmt.Errorf("the command did not finish within %v", c.Timeout)))
 		defer cancel()
 	}
 	var out, talk limited
@@ -159,6 +165,13 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	descendants, err := host.TrackDescendants()
 	if err != nil {
 		return m, err
+	}
+	counter := (*host.Counter)(nil)
+	if c.Instructions {
+		if counter, err = host.CountInstructions(); err != nil {
+			return m, err
+		}
+		defer counter.Close()
 	}
 	began := c.Clock.Now()
 	joules, err := c.withEnergy(func() error {
@@ -192,6 +205,11 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	v := Values{"time": took.Seconds(), "cpu-time": (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
 	if c.Memory {
 		v["max-memory"] = float64(memory)
+	}
+	if counter != nil {
+		if v["instructions"], err = counter.Read(); err != nil {
+			return m, err
+		}
 	}
 	if c.Energy != nil {
 		if v["energy"], err = joules, energyError(c.Energy, joules); err != nil {

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -291,5 +292,25 @@ func TestCommandEnergy(t *testing.T) {
 	}
 	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not change") {
 		t.Errorf("a counter that does not advance: %v", err)
+	}
+}
+
+// TestCommandLate tests that the reason for the time limit is reported.
+func TestCommandLate(t *testing.T) {
+	c := command("sleep 60")
+	c.Timeout, c.Late = 50*time.Millisecond, errors.New("longer than the budget")
+	if _, err := c.Visit(t.Context(), Step{}); err == nil || err.Error() != "longer than the budget" {
+		t.Error(err)
+	}
+}
+
+// TestCommandInstructions tests that the instructions of a command are counted, or that the machine is
+// reported to lack the counter.
+func TestCommandInstructions(t *testing.T) {
+	c := command("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+	c.Instructions = true
+	m, err := c.Visit(t.Context(), Step{})
+	if err == nil && m.Values["instructions"] < 1e6 || err != nil && !strings.HasPrefix(err.Error(), "cannot count instructions: ") {
+		t.Error(m.Values, err)
 	}
 }

@@ -27,6 +27,8 @@ type Step struct {
 	Switch bool `json:"switch,omitempty"`
 	// Dropped visits are warm-ups after a switch and do not count.
 	Dropped bool `json:"dropped,omitempty"`
+	// Short reports that from this visit on the budget does not suffice for warm-ups.
+	Short bool `json:"short,omitempty"`
 }
 
 // Course is the state of an experiment: the whole method, independent of the machine. Next returns
@@ -35,6 +37,7 @@ type Step struct {
 type Course struct {
 	design    Design
 	washout   int  // warm-up visits: the design's, or more if the machine needs longer to settle
+	short     bool // no warm-up visits any more, because of the budget
 	begun     bool // a visit was made
 	done      bool
 	block     int
@@ -70,7 +73,7 @@ func (c *Course) Next() Step {
 	if c.done {
 		return Step{Phase: Done}
 	}
-	s := Step{Phase: Blocks, Block: c.block, Place: c.place, Arm: c.design.Order(c.block)[c.place]}
+	s := Step{Phase: Blocks, Block: c.block, Place: c.place, Arm: c.design.Order(c.block)[c.place], Short: c.short}
 	if !c.begun && c.washout > 0 && s.Arm == With {
 		// The first visit is without the change, so that work that always fails does not seem to
 		// fail because of the change.
@@ -131,6 +134,11 @@ func (c *Course) Took(v Values) error {
 	return nil
 }
 
+// Shorten omits the warm-up visits from now on. It may be called before the first visit of a block
+// that counts. What is left of the other side then affects both sides alike, unless a switch changes
+// the machine.
+func (c *Course) Shorten() { c.short, c.washout, c.settling = true, 0, 0 }
+
 // Abandon drops the visits of the unfinished block after an interruption.
 func (c *Course) Abandon() {
 	c.place, c.settling, c.arm, c.last = 0, 0, "", math.NaN()
@@ -150,7 +158,7 @@ func (c *Course) finish() {
 	c.place = 0
 	c.block++
 	n := c.Counted()
-	if n == c.design.Least && c.washout < c.design.Washout+maxGrowth && c.carriesOver() {
+	if n == c.design.Least && !c.short && c.washout < c.design.Washout+maxGrowth && c.carriesOver() {
 		c.restart()
 		n = 0
 	}
@@ -165,6 +173,7 @@ func (c *Course) restart() {
 	c.washout++
 	c.unsettled = c.block
 	for _, t := range c.tracks {
+		t.unsettled = t.sequence
 		t.begin(laterShare)
 	}
 	if c.covariate != nil {
@@ -248,6 +257,12 @@ func (c *Course) Guards() (out []Guarded) {
 	}
 	return out
 }
+
+// Fewest returns the number of blocks from which a verdict is possible.
+func (c *Course) Fewest() int { return max(c.design.Least, c.tracks[0].sequence.Fewest()) }
+
+// Washout returns the present number of warm-up visits after a switch.
+func (c *Course) Washout() int { return c.washout }
 
 // Visits returns the average number of visits of a block: half of the blocks begin with a switch.
 func (c *Course) Visits() float64 { return 2 + 1.5*float64(c.washout) }

@@ -45,7 +45,7 @@ func (l *loaded) Visit(ctx context.Context, s Step) (Measurement, error) {
 func (l *loaded) run(t *testing.T, d Design) *Course {
 	t.Helper()
 	e := l.experiment(d, nil)
-	e.Workload, e.Anyway = l, true
+	e.Workload = l
 	c, _, err := e.Run(t.Context(), nil)
 	if err != nil || l.on {
 		t.Fatalf("switch %v, %v", l.on, err)

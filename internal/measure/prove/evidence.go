@@ -10,6 +10,7 @@ import (
 
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -19,7 +20,7 @@ const Schema = "fettle/prove/v1"
 // Method is the version of the method that derives the verdict and its text from samples. Every
 // change that alters the text for the same samples increases it. Records without a version have
 // version 1.
-const Method = 4
+const Method = 5
 
 // Evidence is the body of an experiment's run. All of it can be computed again from the design and
 // the visits.
@@ -52,6 +53,8 @@ type Evidence struct {
 	Covariate *Adjusted     `json:"covariate,omitempty"`
 	Second    SecondOpinion `json:"second_opinion"`
 	Warnings  []string      `json:"warnings,omitempty"`
+	// Busy lists what disturbed the machine before the first run.
+	Busy []string `json:"busy,omitempty"`
 	// Moved lists other values that changed on the machine with the change. They are exploratory:
 	// among so many counters some differ by chance.
 	Moved []Movement `json:"moved,omitempty"`
@@ -176,6 +179,13 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	}
 	e.Moved = e.moved()
 	e.Warnings = c.warnings(ending)
+	if ending == EndedBudget && e.Interval == nil && e.Provisional == nil {
+		seconds := 0.0
+		for _, v := range visits {
+			seconds += v.TookS / float64(len(visits))
+		}
+		e.Warnings = append(e.Warnings, fmt.Sprintf("an interval takes two blocks, which take about %s; use a larger --budget or shorter work", ui.Roughly(2*c.Visits()*seconds)))
+	}
 	return e
 }
 
@@ -227,7 +237,10 @@ func (e *Evidence) Again() error {
 
 // Summed returns the results in found, with the question as described in the initial evidence e.
 func (e *Evidence) Summed(found *Evidence) *Evidence {
-	found.Asked, found.Work, found.Change, found.Resumed = e.Asked, e.Work, e.Change, e.Resumed
+	found.Asked, found.Work, found.Change, found.Resumed, found.Busy = e.Asked, e.Work, e.Change, e.Resumed, e.Busy
+	for _, why := range e.Busy {
+		found.Warnings = append(found.Warnings, "the machine was busy before the first run: "+why+"; this widens the interval, which is valid anyway")
+	}
 	for _, r := range e.Resumed {
 		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after block %d, where run %s had ended (%s); the interval is valid however often you look", r.Blocks, r.Run, r.Verdict))
 	}
@@ -241,6 +254,9 @@ func (c *Course) warnings(ending Ending) (out []string) {
 	}
 	if b := c.Covariate(); b != nil && b.P < 0.05 {
 		out = append(out, fmt.Sprintf("the change also affects the covariate %s (%s %%, p %s), so the correction for it may hide or create part of the effect; also measure without --covariate", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), unit.Digits(b.P)))
+	}
+	if c.short {
+		out = append(out, "the budget was too short for warm-up runs, so each run also shows what the run before it left, which may be one of the other side")
 	}
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch; more runs were dropped than requested")

@@ -67,8 +67,9 @@ type Experiment struct {
 	// Comparison reports that the arms are two commands or commits, instead of the machine without
 	// and with a change.
 	Comparison bool
-	// Anyway continues even if the margin is out of reach.
-	Anyway bool
+	// Shorten omits warm-ups if the budget does not suffice for a verdict with them. It is for
+	// comparisons, where a switch changes nothing on the machine.
+	Shorten bool
 }
 
 // Ending is the reason that an experiment ended.
@@ -81,17 +82,8 @@ const (
 	EndedBudget      Ending = "budget"
 	EndedInterrupted Ending = "interrupted"
 	EndedGuard       Ending = "guard-rail"
-	EndedHopeless    Ending = "hopeless"
 	EndedFailed      Ending = "failed"
 )
-
-// ErrHopeless is returned if the noise of the first blocks puts the margin out of reach for the
-// design's blocks and time.
-var ErrHopeless = errors.New("the margin is out of reach")
-
-// hopeless is the ratio of needed to allowed blocks from which ErrHopeless is returned. It is
-// large because a large effect shows long before the margin is reached.
-const hopeless = 4
 
 // Run executes the experiment, from its start or after past visits, and returns its ending. When
 // it returns, the machine is without the change, or the error contains a *Stuck.
@@ -107,7 +99,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	for _, v := range past {
 		spent += time.Duration(v.TookS * float64(time.Second))
 	}
-	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent)}
+	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent), visits: len(past)}
 	if len(past) > 0 {
 		// The interruption may have prevented the undo as well.
 		r.at = ""
@@ -153,6 +145,9 @@ func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
 	c := Begin(d)
 	for _, v := range past {
+		if v.Short && !c.short {
+			c.Shorten()
+		}
 		if v.Step != c.Next() {
 			c.Abandon() // the experiment was interrupted here
 		}

@@ -12,6 +12,7 @@ import (
 var methods = map[int]string{
 	3: "9b4ac6617591b78c81b8631717df29022c872d2f086e57f941a6dbab7a5aaeef",
 	4: "37402c1b079b047fd350865efdd3ac41f8aad447fe24871cb167654136b08c14",
+	5: "dd43df8bb3b5251b5b39a0e148a589b7d7ec300247b66f7104daa7fc29ad77dc",
 }
 
 // TestMethod tests that every change of the verdict or its text for the same samples increases

@@ -149,7 +149,8 @@ func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	}
 	for _, what := range []string{"cpu", "memory", "io"} {
 		name := "pressure." + what + ".some_s"
-		if share := (ended[name] - begun[name]) / tookS; share > mostPressure {
+		// The kernel adds up its figures a little later than they arise.
+		if share := min(1, (ended[name]-begun[name])/tookS); share > mostPressure {
 			why = append(why, fmt.Sprintf("a task waits for %[2]s %[1]s of the time", percent(share), strings.Replace(what, "cpu", "a CPU", 1)))
 		}
 	}

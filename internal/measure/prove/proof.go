@@ -111,6 +111,10 @@ func (e *Evidence) Headline() ui.Headline {
 	if e.Effect != nil {
 		h.Value("effect_percent", 100**e.Effect, "")
 	}
+	if few := e.Provisional; few != nil {
+		low, high := few.Interval[0], few.Interval[1]
+		verdict = strings.Replace(verdict, bounds(low, high), fmt.Sprintf(", interval %s to %s %%", h.Value("provisional_low_percent", 100*low, number(low)), h.Value("provisional_high_percent", 100*high, number(high))), 1)
+	}
 	if e.Interval != nil {
 		low, high := e.Interval[0], e.Interval[1]
 		if e.Word == Worse {

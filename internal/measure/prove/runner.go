@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"fettle.dev/fettle/internal/text"
 )
 
 // runner is a run of an experiment.
@@ -15,6 +13,7 @@ type runner struct {
 	course *Course
 	at     Arm // state of the machine; "" if uncertain
 	began  time.Time
+	visits int // of the whole experiment
 }
 
 func (r *runner) run(ctx context.Context) (Ending, error) {
@@ -31,10 +30,15 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 		case r.Design.BudgetS > 0 && r.Clock.Now().Sub(r.began).Seconds() > r.Design.BudgetS:
 			return EndedBudget, nil
 		}
-		if err := r.reach(); err != nil && !r.Anyway {
-			return EndedHopeless, err
+		washout, visits := r.course.washout, r.visits
+		if r.tooLong() {
+			r.course.Shorten()
+			s = r.course.Next()
 		}
 		if err := r.step(ctx, s); err != nil {
+			if r.visits == visits && s.Short { // the record does not have this visit
+				r.course.short, r.course.washout = washout == 0, washout
+			}
 			if ctx.Err() != nil {
 				return EndedInterrupted, nil // the interruption may be the cause of the error
 			}
@@ -87,6 +91,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	if err := r.Record(v); err != nil {
 		return fmt.Errorf("cannot record the phase: %w", err)
 	}
+	r.visits++
 	if r.Progress != nil {
 		r.Progress(r.course, v)
 	}
@@ -160,32 +165,15 @@ func (u *Unswitched) Error() string {
 }
 func (u *Unswitched) Unwrap() error { return u.Err }
 
-// reach returns an error if the noise puts the margin out of reach. Only the first looks ask: later
-// the experiment has paid most of its cost.
-func (r *runner) reach() error {
-	if n := r.course.Counted(); r.course.place > 0 || n < r.Design.Least || n > 2*r.Design.Least {
-		return nil
+// tooLong reports whether the budget does not suffice for a verdict with the warm-ups that are to come.
+func (r *runner) tooLong() bool {
+	c := r.course
+	if !r.Shorten || c.short || c.washout == 0 || r.Design.BudgetS == 0 || r.visits == 0 || c.place > 0 {
+		return false
 	}
-	allowed := float64(r.Design.Most)
-	if spent := r.Clock.Now().Sub(r.began).Seconds(); r.Design.BudgetS > 0 && spent > 0 {
-		allowed = min(allowed, r.Design.BudgetS/spent*float64(r.course.block))
-	}
-	const limit = 1_000_000
-	n := r.course.Planned(limit)
-	more := float64(r.course.Verdict().More) / r.course.Visits() // fewer if an effect shows already
-	if min(float64(n), more) <= hopeless*allowed {
-		return nil
-	}
-	runs := text.Sprintf("about %.0f", float64(n)*r.course.Visits())
-	if n == limit {
-		runs = "millions of"
-	}
-	longer := "a longer workload"
-	if r.Design.Live != nil {
-		longer = "longer windows"
-	}
-	return text.Errorf("%w: block noise is %s; this machine needs %s %ss to detect an effect of %s, but the limits allow %.0f; use %s, a larger --margin or more time",
-		ErrHopeless, percent(r.course.Noise()), runs, r.Design.Unit(), percent(r.Design.Margin), allowed*r.course.Visits(), longer)
+	spent := r.Clock.Now().Sub(r.began).Seconds()
+	blocks := c.Fewest() - c.Counted()
+	return spent+float64(blocks)*c.Visits()*spent/float64(r.visits) > r.Design.BudgetS
 }
 
 // guardError is returned if a guard rail was hit.

@@ -90,12 +90,13 @@ func (m *machine) experiment(d Design, record *[]Visit) *Experiment {
 	}}
 }
 
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 99)) }
+
 // simulate runs an experiment whose change makes the work longer by the logarithm effect. It
 // returns the result, and whether the interval excluded the effect at any look.
 func simulate(t *testing.T, d Design, n noise.Model, effect float64) (v Verdict, visits int, missed bool) {
-	m := &machine{noise: n.Begin(rand.New(rand.NewPCG(d.Seed, 99))), effect: effect}
+	m := &machine{noise: n.Begin(newRand(d.Seed)), effect: effect}
 	e := m.experiment(d, nil)
-	e.Anyway = true
 	e.Progress = func(c *Course, _ Visit) {
 		if c.Counted() > 0 {
 			missed = missed || !c.tracks[0].interval.Contains(effect)

@@ -18,6 +18,8 @@ type track struct {
 	logs     [2]float64
 	sequence *stats.Sequence
 	interval stats.Interval // of the sequence, after its last block
+	// unsettled has the blocks that do not count, because the warm-up was too short; nil if all do.
+	unsettled *stats.Sequence
 }
 
 func newTrack(m Metric, alpha, matters float64) *track {

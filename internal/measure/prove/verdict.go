@@ -33,19 +33,75 @@ type Verdict struct {
 	// Interval contains the effect with probability 1-alpha over all looks. It is absent while
 	// unbounded.
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
+	// Provisional is what is known while Interval is unbounded. It never decides.
+	Provisional *Provisional `json:"provisional,omitempty"`
 	// More is the approximate number of visits until an answer; 0 if there is one.
 	More int `json:"more_visits,omitempty"`
+}
+
+// Provisional is an interval of fewer blocks than a verdict needs.
+type Provisional struct {
+	Interval   [2]float64 `json:"effect_interval_ratio"`
+	Confidence float64    `json:"confidence"`
+	// Unsettled reports that the interval is of blocks with a warm-up that was too short: it
+	// includes what is left after a switch.
+	Unsettled bool `json:"unsettled,omitempty"`
+}
+
+// provisional returns what is known while the interval is unbounded, or nil with fewer than two
+// blocks.
+func (t *track) provisional() *Provisional {
+	p := &Provisional{}
+	var i stats.Interval
+	switch {
+	case t.sequence.N() > 1:
+		i, p.Confidence = t.sequence.Range()
+	case t.unsettled != nil:
+		i, p.Confidence = t.unsettled.Range()
+		p.Unsettled = true
+	default:
+		return nil
+	}
+	p.Interval = t.metric.effects(i)
+	return p
+}
+
+func (p *Provisional) text() string {
+	text := bounds(p.Interval[0], p.Interval[1]) + " with " + percent(p.Confidence) + " confidence"
+	if p.Unsettled {
+		text += " and the cost of a switch"
+	}
+	return text
+}
+
+// effects converts an interval of logarithms of a ratio to improvements.
+func (m Metric) effects(i stats.Interval) [2]float64 {
+	if m.More {
+		return [2]float64{m.Effect(i.Low), m.Effect(i.High)}
+	}
+	return [2]float64{m.Effect(i.High), m.Effect(i.Low)}
 }
 
 // Verdict returns the current verdict. It may be called after any visit; the probability that it
 // is ever wrong stays alpha.
 func (c *Course) Verdict() Verdict {
 	t := c.tracks[0]
-	if t.sequence.N() == 0 {
-		return Verdict{Word: CannotTell, Text: "cannot tell yet: no block is complete"}
+	v, estimate := Verdict{Word: CannotTell, Text: "cannot tell yet"}, 0.0
+	switch {
+	case t.sequence.N() > 0:
+		estimate = t.sequence.Estimate()
+		v = judge(t.interval, estimate, c.design.Margin, c.design.Metric)
+	case t.unsettled == nil:
+		v.Text += ": no block is complete"
+		return v
 	}
-	estimate := t.sequence.Estimate()
-	v := judge(t.interval, estimate, c.design.Margin, c.design.Metric)
+	if v.Interval == nil {
+		if v.Provisional = t.provisional(); v.Provisional != nil {
+			v.Text += v.Provisional.text()
+		} else {
+			v.Text += " (" + c.design.Metric.described(*v.Effect) + " in the only block)"
+		}
+	}
 	// Distant blocks are winsorized. If they alone cause an effect while most blocks are alike,
 	// that effect is still real.
 	tail := false
@@ -55,7 +111,7 @@ func (c *Course) Verdict() Verdict {
 	}
 	if v.Word == CannotTell && !tail {
 		const limit = 100_000
-		n := c.design.Least - t.sequence.N()
+		n := c.Fewest() - t.sequence.N()
 		if v.Interval != nil {
 			// Until the interval excludes 0 or lies within the margins.
 			half := max(math.Abs(estimate), math.Log1p(c.design.Margin)-math.Abs(estimate))
@@ -81,13 +137,11 @@ const rounding = 1e-9
 // without.
 func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 	// From here on, positive values are improvements.
-	if !m.More {
-		i = stats.Interval{Low: i.High, High: i.Low}
-	}
-	at, low, high := m.Effect(mid), m.Effect(i.Low), m.Effect(i.High)
+	at, effects := m.Effect(mid), m.effects(i)
+	low, high := effects[0], effects[1]
 	v := Verdict{Effect: &at}
 	if !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) {
-		v.Interval = &[2]float64{low, high}
+		v.Interval = &effects
 	}
 	log := math.Log1p(margin)
 	small := math.Abs(i.Low) <= log && math.Abs(i.High) <= log
@@ -113,6 +167,18 @@ func judge(i stats.Interval, mid, margin float64, m Metric) Verdict {
 
 // bounds is an interval in the text of a verdict.
 func bounds(low, high float64) string { return " [" + number(low) + ", " + number(high) + "]" }
+
+// described describes an effect in words.
+func (m Metric) described(effect float64) string {
+	switch better, worse := words(m); {
+	case math.Abs(effect) <= rounding:
+		return "no difference"
+	case effect > 0:
+		return percent(effect) + " " + better
+	default:
+		return percent(-effect) + " " + worse
+	}
+}
 
 // words returns the words for improvements and deteriorations of a metric.
 func words(m Metric) (better, worse string) {

@@ -87,11 +87,20 @@ func subject(e *prove.Evidence) string {
 func sentences(e *prove.Evidence) (out []string) {
 	m := e.Design.Metric
 	what := subject(e)
-	if e.Effect == nil {
+	if e.Effect == nil && e.Provisional == nil {
 		return []string{"No block was completed, so the effect of " + what + " is unknown."}
 	}
-	way := map[bool]string{false: "less", true: "more"}[m.More == (*e.Effect > 0)]
+	way := "more"
+	if e.Effect != nil && m.More != (*e.Effect > 0) {
+		way = "less"
+	}
 	sure := "No interval yet; more blocks are needed."
+	if few := e.Provisional; few != nil {
+		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better); more confidence needs more blocks.", plain(few.Confidence), signed(few.Interval[0]), signed(few.Interval[1]))
+		if few.Unsettled {
+			sure += " The interval includes the cost of a switch, because the warm-up was too short."
+		}
+	}
 	if i := e.Interval; i != nil {
 		sure = fmt.Sprintf("With %s %% confidence the true effect is between %s %% and %s %% (plus is better), however often you look.", plain(1-e.Design.Alpha), signed(i[0]), signed(i[1]))
 	}
@@ -122,6 +131,9 @@ func interval(name string, e *prove.Evidence) page.Interval {
 	if e.Interval != nil {
 		i.Bounded, i.Low, i.High = true, percent(e.Interval[0]), percent(e.Interval[1])
 		i.Value = fmt.Sprintf("%s %%, interval %s to %s %%", signed(*e.Effect), signed(e.Interval[0]), signed(e.Interval[1]))
+	} else if few := e.Provisional; few != nil && !few.Unsettled {
+		i.Bounded, i.Low, i.High = true, percent(few.Interval[0]), percent(few.Interval[1])
+		i.Value = fmt.Sprintf("%s %%, interval %s to %s %% with %s %% confidence", signed(*e.Effect), signed(few.Interval[0]), signed(few.Interval[1]), plain(few.Confidence))
 	}
 	return i
 }
@@ -168,7 +180,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 		value := v.Values[m.Name]
 		low, high = min(low, value), max(high, value)
 		var order strings.Builder
-		if e.JudgedBy() == prove.Method { // other methods have other blocks
+		if e.JudgedBy() >= 4 { // earlier methods have other blocks
 			for _, arm := range e.Design.Order(v.Block) {
 				order.WriteString(string(arm))
 			}

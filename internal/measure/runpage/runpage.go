@@ -154,9 +154,10 @@ func effects(p *page.Page, runs []*evidence.Run) error {
 	return nil
 }
 
-// headline returns a verdict without its interval.
+// headline returns a verdict without its interval or its only block.
 func headline(text string) string {
 	text, _, _ = strings.Cut(text, " [")
+	text, _, _ = strings.Cut(text, " (")
 	text, _, _ = strings.Cut(text, ": ")
 	return text
 }

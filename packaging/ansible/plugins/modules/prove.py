@@ -61,7 +61,7 @@ options:
     type: bool
     default: false
   force:
-    description: Measure although the machine is busy.
+    description: Measure at once, without waiting until the machine is idle.
     type: bool
     default: false
 extends_documentation_fragment:
