@@ -21,6 +21,7 @@ import (
 // proveOptions holds the options of an experiment as parsed from flags.
 type proveOptions struct {
 	experiment.Options
+	metrics  []string
 	windowed bool          // --window is the length of a window, not a range of hours
 	shortest time.Duration // shortest allowed window
 }
@@ -78,6 +79,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	if o.Resume != "" {
 		return o.checkResume(f, args)
 	}
+	o.splitMetrics()
 	if err := o.suits(f); err != nil {
 		return err
 	}
@@ -99,6 +101,20 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 		return ui.Without(errors.New("--keep does not work with --change-cmd; run that command by hand afterwards"), "--keep")
 	}
 	return nil
+}
+
+// splitMetrics sets the metrics. Names of every command may be separated by commas; a regular
+// expression may contain commas.
+func (o *proveOptions) splitMetrics() {
+	var all []string
+	for _, text := range o.metrics {
+		names := strings.Split(text, ",")
+		if slices.ContainsFunc(names, func(name string) bool { _, builtin := prove.Builtin(name); return !builtin }) {
+			names = []string{text}
+		}
+		all = append(all, names...)
+	}
+	o.Metric, o.Also = all[0], all[1:]
 }
 
 // halves returns the flags that only another way of specifying a change needs.

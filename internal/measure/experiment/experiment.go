@@ -95,7 +95,7 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 		return nil, err
 	}
 	err = p.verdict(ending, err, want)
-	if err == nil && p.o.Keep && p.body.Word == prove.Better {
+	if err == nil && p.o.Keep && p.body.Improved() {
 		if at := slices.IndexFunc(p.body.Guards, func(g prove.Guarded) bool { return g.State != "within" }); at >= 0 {
 			err = ui.Exit(ui.GateNotMet, fmt.Errorf("change not kept: the measurements do not show that the limit of --guard %s holds", p.body.Guards[at].Name))
 		} else {

@@ -30,6 +30,7 @@ type Options struct {
 	Dir       string   `json:"directory"` // working directory of commands
 
 	Metric     string   `json:"metric"`
+	Also       []string `json:"also_metrics,omitempty"` // further metrics
 	Unit       string   `json:"unit,omitempty"`
 	More       bool     `json:"more_is_better,omitempty"`
 	Percentile float64  `json:"percentile"` // negative: the last number
@@ -64,20 +65,24 @@ type Options struct {
 	Further Further `json:"-"` // with Resume
 }
 
-// expected maps the words of --expect to the verdicts that meet them.
+// expected maps the words of --expect to the verdicts that meet them. The verdict on each metric must.
 var expected = map[string]func(*prove.Evidence) bool{
 	"faster": isWord(prove.Better), "better": isWord(prove.Better), "slower": isWord(prove.Worse), "worse": isWord(prove.Worse), "no-effect": isWord(prove.NoEffect),
 	"no-slower": notWorse, "no-worse": notWorse,
 }
 
 func isWord(w prove.Word) func(*prove.Evidence) bool {
-	return func(e *prove.Evidence) bool { return e.Word == w }
+	return func(e *prove.Evidence) bool {
+		return !slices.ContainsFunc(e.Judged(), func(j prove.Judged) bool { return j.Word != w })
+	}
 }
 
 // notWorse reports whether no deterioration above the margin was found. It is also true if the
 // experiment cannot tell.
 func notWorse(e *prove.Evidence) bool {
-	return e.Word != prove.Worse || e.Interval != nil && e.Interval[0] >= -e.Design.Margin
+	return !slices.ContainsFunc(e.Judged(), func(j prove.Judged) bool {
+		return j.Word == prove.Worse && (j.Interval == nil || j.Interval[0] < -e.Design.Margin)
+	})
 }
 
 // Comparison reports whether two commands or commits are compared, and nothing is changed.
@@ -103,6 +108,13 @@ func (o *Options) design(read func(text string, decides bool) (prove.Metric, err
 		return d, ui.Without(fmt.Errorf("--metric %s: %w", o.Metric, err), "--metric")
 	}
 	d = prove.Defaults(metric)
+	for _, text := range o.Also {
+		metric, err := read(text, false)
+		if err != nil {
+			return d, ui.Without(fmt.Errorf("--metric %s: %w", text, err), "--metric")
+		}
+		d.Also = append(d.Also, metric)
+	}
 	d.Alpha, d.Most, d.Washout, d.Seed, d.BudgetS = o.Alpha, o.Blocks, o.Washout, o.Seed, o.Budget.Seconds()
 	d.Least = min(d.Least, max(d.Most, 2))
 	if d.Margin, err = unit.ParsePercent(o.Margin); err != nil {

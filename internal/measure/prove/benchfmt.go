@@ -96,7 +96,7 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.ID, err)
 	}
-	metrics := []Metric{e.Design.Metric}
+	metrics := e.Design.deciding()
 	for _, g := range e.Design.Guards {
 		metrics = append(metrics, g.Metric)
 	}

@@ -42,19 +42,21 @@ type Course struct {
 	done      bool
 	block     int
 	place     int
-	arm       Arm               // of the last visit; "" if the next visit follows a switch in any case
-	settling  int               // warm-up visits left
-	last      float64           // logarithm of the last warm-up visit; NaN after its comparison
-	after     map[Arm][]float64 // last warm-up visit minus the first counted one, with this washout
-	unsettled int               // first blocks that do not count, because the warm-up was too short
-	tracks    []*track          // of the deciding metric, then of each guard rail
-	covariate *covariate        // nil if the design has none
+	arm       Arm        // of the last visit; "" if the next visit follows a switch in any case
+	settling  int        // warm-up visits left
+	unsettled int        // first blocks that do not count, because the warm-up was too short
+	tracks    []*track   // of the deciding metrics, then of each guard rail
+	covariate *covariate // nil if the design has none
 }
 
 // Begin starts an experiment with a checked design.
 func Begin(d Design) *Course {
-	c := &Course{design: d, washout: d.Washout, last: math.NaN(), after: map[Arm][]float64{}}
-	c.tracks = append(c.tracks, newTrack(d.Metric, d.Alpha, d.Margin))
+	c := &Course{design: d, washout: d.Washout}
+	for _, m := range d.deciding() {
+		// Together the intervals of all metrics have the error probability of one (Bonferroni). Bets
+		// multiply, so this costs little: with three metrics the first verdict takes nine blocks, not seven.
+		c.tracks = append(c.tracks, newTrack(m, d.Alpha/float64(1+len(d.Also)), d.Margin))
+	}
 	for _, g := range d.Guards {
 		// Each guard rail is a separate one-sided test. Together they have the same error
 		// probability as the verdict (Bonferroni).
@@ -115,14 +117,16 @@ func (c *Course) Took(v Values) error {
 	}
 	if s.Dropped {
 		c.settling--
-		c.last = logs[0]
+		for i, t := range c.tracks {
+			t.last = logs[i]
+		}
 		return nil
 	}
-	if !math.IsNaN(c.last) {
-		c.after[s.Arm] = append(c.after[s.Arm], c.last-logs[0])
-		c.last = math.NaN()
-	}
 	for i, t := range c.tracks {
+		if !math.IsNaN(t.last) {
+			t.after[s.Arm] = append(t.after[s.Arm], t.last-logs[i])
+			t.last = math.NaN()
+		}
 		t.logs[c.place] = logs[i]
 	}
 	if c.covariate != nil {
@@ -141,7 +145,10 @@ func (c *Course) Shorten() { c.short, c.washout, c.settling = true, 0, 0 }
 
 // Abandon drops the visits of the unfinished block after an interruption.
 func (c *Course) Abandon() {
-	c.place, c.settling, c.arm, c.last = 0, 0, "", math.NaN()
+	c.place, c.settling, c.arm = 0, 0, ""
+	for _, t := range c.tracks {
+		t.last = math.NaN()
+	}
 }
 
 // finish computes the differences of a complete block.
@@ -162,7 +169,7 @@ func (c *Course) finish() {
 		c.restart()
 		n = 0
 	}
-	c.done = c.block >= c.design.Most || n >= c.design.Least && c.Verdict().Word.Decided()
+	c.done = c.block >= c.design.Most || n >= c.design.Least && c.decided()
 }
 
 // Counted returns the number of complete blocks that count.
@@ -179,26 +186,17 @@ func (c *Course) restart() {
 	if c.covariate != nil {
 		c.covariate.values, c.covariate.deciding = nil, nil
 	}
-	c.after = map[Arm][]float64{}
 	c.Abandon()
 }
 
 // maxGrowth is the maximum growth of the warm-up, in visits.
 const maxGrowth = 4
 
-// carriesOver reports whether the last warm-up visit differs significantly from the next visit, by
-// more than half of the noise: in the same direction on both sides (the cost of a switch) or in
-// opposite directions (what is left of the other side).
-func (c *Course) carriesOver() bool {
-	cost, left := slices.Clone(c.after[Without]), slices.Clone(c.after[Without])
-	for _, d := range c.after[With] {
-		cost, left = append(cost, d), append(left, -d)
-	}
-	differs := func(d []float64) bool {
-		return len(d) > 0 && math.Abs(stats.Median(d)) > c.Noise()/2 && stats.SignFlip(d) < 0.01
-	}
-	return differs(cost) || differs(left)
-}
+// carriesOver reports whether any metric carries over.
+func (c *Course) carriesOver() bool { return slices.ContainsFunc(c.deciding(), (*track).carriesOver) }
+
+// deciding returns the tracks with a verdict.
+func (c *Course) deciding() []*track { return c.tracks[:1+len(c.design.Also)] }
 
 // Noise returns the scale of one block's difference, as a ratio: 0.01 is one percent. It is NaN
 // before the second block.
@@ -206,7 +204,7 @@ func (c *Course) Noise() float64 { return c.tracks[0].sequence.Noise() }
 
 // Carried returns the difference of logarithms between the last warm-up visit after a switch to an
 // arm and the next visit: the cost of the switch. It is NaN if there are no warm-up visits.
-func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.after[arm]) }
+func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.tracks[0].after[arm]) }
 
 // Differences returns the differences of the blocks that count: the logarithm of the value with the
 // change minus the logarithm without it.
@@ -241,7 +239,7 @@ func (g *Guarded) Text() string {
 func (c *Course) Guards() (out []Guarded) {
 	for i, g := range c.design.Guards {
 		r := Guarded{Guard: g, State: "undecided"}
-		if t := c.tracks[i+1]; t.sequence.N() > 0 {
+		if t := c.tracks[len(c.deciding())+i]; t.sequence.N() > 0 {
 			low, high := math.Expm1(t.interval.Low), math.Expm1(t.interval.High)
 			if !math.IsInf(t.interval.Low, 0) && !math.IsInf(t.interval.High, 0) {
 				r.Worse = &[2]float64{low, high}
@@ -270,5 +268,9 @@ func (c *Course) Visits() float64 { return 2 + 1.5*float64(c.washout) }
 // Planned returns the number of blocks, at most limit, after which the interval should fit
 // between the margins with the noise so far.
 func (c *Course) Planned(limit int) int {
-	return max(c.design.Least, stats.Needed(math.Log1p(c.design.Margin), c.Noise(), c.design.Alpha, limit))
+	n := c.design.Least
+	for _, t := range c.deciding() {
+		n = max(n, stats.Needed(math.Log1p(c.design.Margin), t.sequence.Noise(), t.alpha, limit))
+	}
+	return n
 }

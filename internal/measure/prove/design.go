@@ -70,9 +70,11 @@ type Live struct {
 
 // Design is decided before the first visit and does not change.
 type Design struct {
-	Metric Metric  `json:"metric"`
-	Guards []Guard `json:"guards,omitempty"`
-	Caps   []Cap   `json:"caps,omitempty"`
+	Metric Metric `json:"metric"`
+	// Also are further metrics with verdicts of their own. The experiment ends when all have one.
+	Also   []Metric `json:"also,omitempty"`
+	Guards []Guard  `json:"guards,omitempty"`
+	Caps   []Cap    `json:"caps,omitempty"`
 	// Covariate is a value that the metric depends on, such as the arrival rate of work. Its
 	// influence is removed from the differences. nil: none.
 	Covariate *Metric `json:"covariate,omitempty"`
@@ -117,11 +119,15 @@ func (d Design) Check() error {
 	within("--warmup-runs", d.Washout >= 0 && d.Washout <= 20, "0 to 20")
 	within("--budget", d.BudgetS >= 0, "a time above 0")
 	within("the unit of "+d.Metric.Name, !(d.Metric.Unit == "s" && d.Metric.More), "a unit other than s, because less time is better")
-	named := map[string]bool{}
+	named := map[string]bool{d.Metric.Name: true}
+	for _, m := range d.Also {
+		within("--metric "+m.Name, m.Name != "" && !named[m.Name], "each metric once, with a name")
+		named[m.Name] = true
+	}
 	for _, g := range d.Guards {
-		within("--guard "+g.Name, !named[g.Name], "one limit per metric")
+		within("--guard "+g.Name, !named[g.Name], "one limit per metric, and a metric other than --metric")
 		named[g.Name] = true
-		within("--guard "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1) && g.Name != d.Metric.Name, "a limit above 0 %, and a metric other than --metric")
+		within("--guard "+g.Name, g.Most > 0 && !math.IsInf(g.Most, 1), "a limit above 0 %")
 	}
 	for _, c := range d.Caps {
 		within("--stop-above "+c.Name, !math.IsNaN(c.Most) && !math.IsInf(c.Most, 0), "a number")
@@ -130,10 +136,13 @@ func (d Design) Check() error {
 	return errors.Join(errs...)
 }
 
-// Metrics returns all metrics that a visit measures: the deciding one, and those of guard rails,
+// deciding returns the metrics with a verdict.
+func (d Design) deciding() []Metric { return append([]Metric{d.Metric}, d.Also...) }
+
+// Metrics returns all metrics that a visit measures: the deciding ones, and those of guard rails,
 // caps and the covariate.
 func (d Design) Metrics() []Metric {
-	all := []Metric{d.Metric}
+	all := d.deciding()
 	for _, g := range d.Guards {
 		all = append(all, g.Metric)
 	}

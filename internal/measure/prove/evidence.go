@@ -37,6 +37,8 @@ type Evidence struct {
 	Ending Ending `json:"ending"`
 	Error  string `json:"error,omitempty"` // why it ended early; "" if by its design
 	Verdict
+	// Metrics are the verdicts on all metrics, if there are several. Verdict is that on the first.
+	Metrics []Judged `json:"metrics,omitempty"`
 	// Washout is the number of warm-up runs dropped after each switch.
 	Washout int `json:"washout_visits"`
 	// Noise is the scale of one block's difference.
@@ -78,10 +80,31 @@ type Resumption struct {
 // NoiseKnown reports whether Noise is known: from the second block on.
 func (e *Evidence) NoiseKnown() bool { return len(e.Blocks) > 1 }
 
+// Judged returns the verdicts on all metrics.
+func (e *Evidence) Judged() []Judged {
+	if len(e.Metrics) > 0 {
+		return e.Metrics
+	}
+	return []Judged{{e.Design.Metric, e.Verdict, e.Noise}}
+}
+
+// Improved reports whether a metric is better, and no other is worse or undecided.
+func (e *Evidence) Improved() bool {
+	better := false
+	for _, j := range e.Judged() {
+		if j.Word != Better && j.Word != NoEffect {
+			return false
+		}
+		better = better || j.Word == Better
+	}
+	return better
+}
+
 // Unanswered reports whether the experiment ended without an answer for lack of time or blocks. It
 // can then be resumed.
 func (e *Evidence) Unanswered() bool {
-	return e.Word == CannotTell && (e.Ending == EndedBudget || e.Ending == EndedMost)
+	undecided := func(j Judged) bool { return j.Word == CannotTell }
+	return slices.ContainsFunc(e.Judged(), undecided) && (e.Ending == EndedBudget || e.Ending == EndedMost)
 }
 
 // JSONBody marks Evidence as the body of a run.
@@ -148,6 +171,9 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 		e.Error = err.Error()
 	}
 	e.Blocks, e.Unsettled = c.Differences(), c.unsettled
+	if all := c.Judged(); len(all) > 1 {
+		e.Metrics = all
+	}
 	if n := c.Noise(); !math.IsNaN(n) {
 		e.Noise = n
 	}

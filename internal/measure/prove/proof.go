@@ -65,7 +65,9 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	if n := len(e.Change.Left); n > 0 {
 		row("not tested", "%s of the change cannot be in force on this machine", text.Count(n, "value"))
 	}
-	row("metric", "%s", e.Design.Metric.Name)
+	for _, m := range e.Design.deciding() {
+		row("metric", "%s", m.Name)
+	}
 	for _, g := range e.Guards {
 		row("guard rail", "%s: %s; %s, and at most %s %% worse is allowed", g.Name, g.State, g.Text(), unit.Digits(100*g.Most))
 	}
@@ -107,26 +109,45 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 // Headline returns the verdict with its interval, the number of blocks and the noise.
 func (e *Evidence) Headline() ui.Headline {
 	var h ui.Headline
-	verdict := e.Text
-	if e.Effect != nil {
-		h.Value("effect_percent", 100**e.Effect, "")
+	var names []string
+	all := e.Judged()
+	for i, j := range all {
+		names = append(names, j.Name)
+		figures, name := "", "" // of the first metric, as of an only one
+		if i > 0 {
+			figures = fmt.Sprintf("metric_%d_", i+1)
+		}
+		if len(all) > 1 {
+			name = j.Name + ": "
+		}
+		h.Line("%s%s", name, j.line(&h, figures))
 	}
-	if few := e.Provisional; few != nil {
-		low, high := few.Interval[0], few.Interval[1]
-		verdict = strings.Replace(verdict, bounds(low, high), fmt.Sprintf(", interval %s to %s %%", h.Value("provisional_low_percent", 100*low, number(low)), h.Value("provisional_high_percent", 100*high, number(high))), 1)
+	h.Line("%s: %s in %s, ended by %s", strings.Join(names, ", "), h.Count(e.Design.Unit()+"s", len(e.Visits), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)
+	return h
+}
+
+// line returns the verdict with its interval in words. figures begins the names of its numbers.
+func (v *Verdict) line(h *ui.Headline, figures string) string {
+	if v.Effect != nil {
+		h.Value(figures+"effect_percent", 100**v.Effect, "")
 	}
-	if e.Interval != nil {
-		low, high := e.Interval[0], e.Interval[1]
-		if e.Word == Worse {
+	low, high, kind := 0.0, 0.0, "interval"
+	switch {
+	case v.Interval != nil:
+		low, high = v.Interval[0], v.Interval[1]
+		if v.Word == Worse {
 			low, high = -high, -low // as its text: positive values are slower
 		}
-		if before, after, found := strings.Cut(verdict, bounds(low, high)); found {
-			verdict = fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value("interval_low_percent", 100*low, number(low)), h.Value("interval_high_percent", 100*high, number(high)), after)
-		}
+	case v.Provisional != nil:
+		low, high, kind = v.Provisional.Interval[0], v.Provisional.Interval[1], "provisional"
+	default:
+		return v.Text
 	}
-	h.Line("%s", verdict)
-	h.Line("%s: %s in %s, ended by %s", e.Design.Metric.Name, h.Count(e.Design.Unit()+"s", len(e.Visits), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)
-	return h
+	before, after, found := strings.Cut(v.Text, bounds(low, high))
+	if !found {
+		return v.Text
+	}
+	return fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value(figures+kind+"_low_percent", 100*low, number(low)), h.Value(figures+kind+"_high_percent", 100*high, number(high)), after)
 }
 
 // Next returns no next step, because prove --resume needs to know where the record is stored.

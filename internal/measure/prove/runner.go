@@ -21,7 +21,7 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 		s := r.course.Next()
 		switch {
 		case s.Phase == Done:
-			if r.course.Verdict().Word.Decided() {
+			if r.course.decided() {
 				return EndedVerdict, nil
 			}
 			return EndedMost, nil

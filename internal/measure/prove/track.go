@@ -3,6 +3,7 @@ package prove
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"fettle.dev/fettle/internal/stats"
 )
@@ -16,6 +17,8 @@ type track struct {
 	matters  float64 // smallest relevant difference, as a ratio
 	smallest float64 // smallest positive value so far
 	logs     [2]float64
+	last     float64           // logarithm of the last warm-up visit; NaN after its comparison
+	after    map[Arm][]float64 // last warm-up visit minus the first counted one, with this warm-up
 	sequence *stats.Sequence
 	interval stats.Interval // of the sequence, after its last block
 	// unsettled has the blocks that do not count, because the warm-up was too short; nil if all do.
@@ -39,6 +42,21 @@ const (
 func (t *track) begin(share float64) {
 	t.sequence = stats.NewSequence(share*t.alpha, t.least())
 	t.interval = t.sequence.Interval()
+	t.last, t.after = math.NaN(), map[Arm][]float64{}
+}
+
+// carriesOver reports whether the last warm-up visit differs significantly from the next visit, by
+// more than half of the noise: in the same direction on both sides (the cost of a switch) or in
+// opposite directions (what is left of the other side).
+func (t *track) carriesOver() bool {
+	cost, left := slices.Clone(t.after[Without]), slices.Clone(t.after[Without])
+	for _, d := range t.after[With] {
+		cost, left = append(cost, d), append(left, -d)
+	}
+	differs := func(d []float64) bool {
+		return len(d) > 0 && math.Abs(stats.Median(d)) > t.sequence.Noise()/2 && stats.SignFlip(d) < 0.01
+	}
+	return differs(cost) || differs(left)
 }
 
 // scale is the scale for comparing values of a guard rail. The first value selects it.

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"fettle.dev/fettle/internal/stats"
@@ -82,15 +83,56 @@ func (m Metric) effects(i stats.Interval) [2]float64 {
 	return [2]float64{m.Effect(i.High), m.Effect(i.Low)}
 }
 
-// Verdict returns the current verdict. It may be called after any visit; the probability that it
-// is ever wrong stays alpha.
+// Judged is a metric with its verdict.
+type Judged struct {
+	Metric
+	Verdict
+	// Noise is the scale of one block's difference.
+	Noise float64 `json:"noise_ratio"`
+}
+
+// Judged returns the verdicts on all deciding metrics.
+func (c *Course) Judged() (out []Judged) {
+	for _, t := range c.deciding() {
+		j := Judged{Metric: t.metric, Verdict: c.judge(t)}
+		if t.sequence.N() > 1 {
+			j.Noise = t.sequence.Noise()
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// decided reports whether there is a verdict on each metric.
+func (c *Course) decided() bool {
+	return !slices.ContainsFunc(c.Judged(), func(j Judged) bool { return !j.Word.Decided() })
+}
+
+// Verdict returns the current verdict on the first metric. If there are several, its text has those
+// on the others. It may be called after any visit; the probability that any of them is ever wrong
+// stays alpha.
 func (c *Course) Verdict() Verdict {
-	t := c.tracks[0]
+	all := c.Judged()
+	v := all[0].Verdict
+	if len(all) == 1 {
+		return v
+	}
+	var texts []string
+	for _, j := range all {
+		texts = append(texts, j.Name+": "+j.Text)
+		v.More = max(v.More, j.Verdict.More)
+	}
+	v.Text = strings.Join(texts, "; ")
+	return v
+}
+
+// judge returns the verdict on a metric.
+func (c *Course) judge(t *track) Verdict {
 	v, estimate := Verdict{Word: CannotTell, Text: "cannot tell yet"}, 0.0
 	switch {
 	case t.sequence.N() > 0:
 		estimate = t.sequence.Estimate()
-		v = judge(t.interval, estimate, c.design.Margin, c.design.Metric)
+		v = judge(t.interval, estimate, c.design.Margin, t.metric)
 	case t.unsettled == nil:
 		v.Text += ": no block is complete"
 		return v
@@ -99,7 +141,7 @@ func (c *Course) Verdict() Verdict {
 		if v.Provisional = t.provisional(); v.Provisional != nil {
 			v.Text += v.Provisional.text()
 		} else {
-			v.Text += " (" + c.design.Metric.described(*v.Effect) + " in the only block)"
+			v.Text += " (" + t.metric.described(*v.Effect) + " in the only block)"
 		}
 	}
 	// Distant blocks are winsorized. If they alone cause an effect while most blocks are alike,
@@ -107,7 +149,7 @@ func (c *Course) Verdict() Verdict {
 	tail := false
 	if mean := stats.Mean(t.sequence.Values()); v.Word == NoEffect && math.Abs(mean) > math.Log1p(c.design.Margin) {
 		tail = true
-		v.Word, v.Text = CannotTell, "cannot tell yet: most blocks are alike, but a few outliers make a mean of "+number(c.design.Metric.Effect(mean))+" %; use a percentile as the metric to see them"
+		v.Word, v.Text = CannotTell, "cannot tell yet: most blocks are alike, but a few outliers make a mean of "+number(t.metric.Effect(mean))+" %; use a percentile as the metric to see them"
 	}
 	if v.Word == CannotTell && !tail {
 		const limit = 100_000

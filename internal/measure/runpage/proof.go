@@ -41,8 +41,19 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	for _, l := range answer.Lines {
 		p.Headline(l)
 	}
-	for _, l := range sentences(&e) {
-		p.Headline(l)
+	var rows []page.Interval
+	for _, j := range e.Judged() {
+		of := e
+		of.Design.Metric, of.Verdict = j.Metric, j.Verdict
+		for _, l := range sentences(&of) {
+			p.Headline(l)
+		}
+		if of.Effect != nil {
+			rows = append(rows, interval(j.Name, &of))
+		}
+	}
+	if e.Error != "" {
+		p.Headline("The experiment ended early: " + e.Error + ".")
 	}
 	for _, w := range e.Warnings {
 		p.Note(w)
@@ -50,8 +61,8 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	if again := e.Again(); again != nil {
 		p.Note(again.Error())
 	}
-	if e.Effect != nil {
-		intervals(p, "Effect of "+subject(&e), []page.Interval{interval(e.Design.Metric.Name, &e)}, e.Design.Margin)
+	if len(rows) > 0 {
+		intervals(p, "Effect of "+subject(&e), rows, e.Design.Margin)
 	}
 	visits(p, &e)
 	looks(p, &e, seen)
@@ -118,9 +129,6 @@ func sentences(e *prove.Evidence) (out []string) {
 		if e.More > 0 && e.More < 100_000 {
 			out = append(out, "About "+text.Count(e.More, "more "+e.Design.Unit())+" may decide it.")
 		}
-	}
-	if e.Error != "" {
-		out = append(out, "The experiment ended early: "+e.Error+".")
 	}
 	return out
 }
