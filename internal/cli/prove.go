@@ -35,7 +35,7 @@ With --live it runs nothing, but switches the change on and off while this machi
 its usual work. It compares the time windows with the change and those without it. The
 metric is from a request log, a Prometheus query, or the kernel's pressure stall
 information (PSI).`,
-		Annotations: map[string]string{moreFormats: string(benchfmtFormat)},
+		Annotations: map[string]string{moreFormats: string(benchfmtFormat + " " + hyperfineFormat)},
 		Args:        o.checkWork,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if o.Dir, err = os.Getwd(); err != nil {
@@ -58,7 +58,7 @@ information (PSI).`,
 	f.StringVar(&o.ARef, "a-ref", "", "compare two commits of the git repository here by COMMAND instead of testing a change: commit A; needs --b-ref")
 	f.StringVar(&o.BRef, "b-ref", "", "commit B; the verdict is about B, compared with A")
 	f.StringVar(&o.Build, "build", "", "with --a-ref: shell command that builds each commit once, before the measurement")
-	f.StringArrayVar(&o.metrics, "metric", []string{"time"}, "what is compared: time, cpu-time, max-memory, instructions (hardware counter), energy (RAPL), or NAME=REGEXP for a number that the command prints; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR; repeatable, each with a verdict of its own")
+	f.StringArrayVar(&o.metrics, "metric", []string{"time"}, "what is compared: time, cpu-time, max-memory, instructions (hardware counter), energy (RAPL), or NAME=REGEXP for a number that the command prints, gobench[:NAME[:UNIT]] for the output of go test -bench, hyperfine[:COMMAND] for that of hyperfine --style none --export-json /dev/stdout; with --live pressure:io, logs:FILE:p99, prometheus:URL:EXPR; repeatable, each with a verdict of its own")
 	f.StringVar(&o.Unit, "unit", "", "unit of the first --metric; with s and 1/s the verdicts are faster and slower, otherwise better and worse")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of the first --metric are better")
 	f.Float64Var(&o.Percentile, "percentile", -1, "use this percentile, 0 to 100, of the numbers that REGEXP finds in a run (default: use the last number)")
@@ -110,9 +110,9 @@ func (a *app) prove(ctx context.Context, o experiment.Options, work []string) er
 		return err
 	case a.data():
 		return a.result(RunResult{r.Body.Headline(), r.Run}, err)
-	case a.screen.Format == benchfmtFormat:
+	case exporters[a.screen.Format] != nil:
 		a.screen.Say("%s", r.Body.Text)
-		return errors.Join(err, prove.Benchfmt(a.screen.Out, []*evidence.Run{r.Run}))
+		return errors.Join(err, exporters[a.screen.Format](a.screen.Out, []*evidence.Run{r.Run}))
 	case r.Visits > 0:
 		return a.printRun(r.Run, r.Run.ID, r.Body, err)
 	}

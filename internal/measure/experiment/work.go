@@ -64,11 +64,21 @@ func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
 	}
 	var printed []prove.Printed
 	p.design, err = o.design(func(text string, decides bool) (m prove.Metric, err error) {
+		if m, reads, is := prove.BenchmarkMetric(text); is {
+			if decides && (o.Unit != "" || o.More) {
+				return m, fmt.Errorf("--unit and --higher-is-better do not apply to %s, whose output has the unit", text)
+			}
+			if reads.Percentile = -1; decides {
+				reads.Percentile = o.Percentile
+			}
+			printed = append(printed, reads)
+			return m, nil
+		}
 		name, pattern, prints := strings.Cut(text, "=")
 		m, builtin := prove.Builtin(name)
 		switch {
 		case !prints && !builtin:
-			return m, errors.New("want time, cpu-time, max-memory, instructions, energy, or NAME=REGEXP for a number that the command prints")
+			return m, errors.New("want time, cpu-time, max-memory, instructions, energy, NAME=REGEXP for a number that the command prints, or gobench or hyperfine for a benchmark's output")
 		case !prints && decides && (o.Unit != "" || o.More || o.Percentile >= 0):
 			return m, fmt.Errorf("--unit, --higher-is-better and --percentile apply only to a metric that the command prints; %s has a fixed unit", text)
 		case !prints:

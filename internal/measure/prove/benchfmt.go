@@ -2,9 +2,11 @@ package prove
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -106,20 +108,42 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 			continue
 		}
 		work := strings.ReplaceAll(strings.Join(e.Work, " "), "/", "_")
-		if e.Design.Live != nil {
+		switch {
+		case e.Design.Live != nil:
 			work = "live"
+		case work == "":
+			work = "comparison"
 		}
-		l := benchLine{name: word(work) + "/change=" + sides[v.Arm]}
+		visit := len(out) // a line for each benchmark that the work reports
 		for _, m := range metrics {
-			scale, unit := benchUnit(m.Unit)
-			if m.Name != "time" {
-				unit = strings.TrimSuffix(word(m.Name)+"-"+unit, "-")
+			name, unit, scale := benchMetric(m)
+			line := cmp.Or(name, work) + "/change=" + sides[v.Arm]
+			at := slices.IndexFunc(out[visit:], func(l benchLine) bool { return l.name == word(line) })
+			if at < 0 {
+				at = len(out) - visit
+				out = append(out, benchLine{name: word(line)})
 			}
-			l.values = append(l.values, benchValue{scale * v.Values[m.Name], unit, direction[m.More]})
+			out[visit+at].values = append(out[visit+at].values, benchValue{scale * v.Values[m.Name], unit, direction[m.More]})
 		}
-		out = append(out, l)
 	}
 	return out, nil
+}
+
+// benchMetric returns the unit of a metric and the factor for its values. name is that of the
+// benchmark that reported it, or "".
+func benchMetric(m Metric) (name, unit string, scale float64) {
+	if format, rest, _ := strings.Cut(m.Name, ":"); format == goBench {
+		name, unit = goBenchName(rest)
+		if m.Unit == "s" {
+			unit = "sec/op"
+		}
+		return name, unit, 1
+	}
+	scale, unit = benchUnit(m.Unit)
+	if m.Name != "time" {
+		unit = strings.TrimSuffix(word(m.Name)+"-"+unit, "-")
+	}
+	return "", unit, scale
 }
 
 // benchUnit converts a unit to benchstat's. scale is the factor for values.

@@ -58,6 +58,16 @@ Benchmarky 1 2 %
 	if got := b.String(); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
 	}
+	e.Work, e.Design.Guards = nil, nil
+	e.Design.Metric, e.Design.Also = Metric{Name: "gobench:Encode/a", Unit: "s"}, []Metric{{Name: "time", Unit: "s"}, {Name: "gobench:Encode/a:B/op", Unit: "bytes"}}
+	e.Visits = []Visit{{Step: Step{Phase: Blocks, Arm: With}, Values: Values{"gobench:Encode/a": 1e-6, "gobench:Encode/a:B/op": 16, "time": 2}}}
+	if proof.Body, err = json.Marshal(e); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	if err := Benchfmt(&b, []*evidence.Run{proof}); err != nil || !strings.HasSuffix(b.String(), "BenchmarkEncode/a/change=with 1 0.000001 sec/op 16 B/op\nBenchmarkcomparison/change=with 1 2 sec/op\n") {
+		t.Error(err, b.String())
+	}
 	if err := Benchfmt(&b, []*evidence.Run{{ID: "56", Kind: "other", Body: json.RawMessage("{}")}}); err == nil || !strings.Contains(err.Error(), "no samples to export") {
 		t.Error(err)
 	}

@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -35,48 +32,6 @@ var builtin = map[string]Metric{
 
 // Builtin returns a metric of every command by name.
 func Builtin(name string) (Metric, bool) { m, ok := builtin[name]; return m, ok }
-
-// Printed is a metric printed by the command.
-type Printed struct {
-	Name string
-	// Number matches the number: its first group, or the whole match.
-	Number *regexp.Regexp
-	// Percentile combines several numbers: 0 to 100; a negative value means the last number.
-	Percentile float64
-}
-
-// thousands matches a number with thousands separators.
-var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
-
-// pattern returns Number without the flag for lines.
-func (p Printed) pattern() string { return strings.TrimPrefix(p.Number.String(), "(?m)") }
-
-// find returns the metric from the output. all holds the numbers that Percentile combines.
-func (p Printed) find(text []byte) (float64, []float64, error) {
-	var all []float64
-	for _, m := range p.Number.FindAllSubmatch(text, -1) {
-		word := m[0]
-		if len(m) > 1 {
-			word = m[1]
-		}
-		text := string(word)
-		if thousands.MatchString(text) {
-			text = strings.ReplaceAll(text, ",", "")
-		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return 0, nil, fmt.Errorf("%s: %q, found by %s, is not a number (such as 1234.5 or 1,234.5)", p.Name, word, p.pattern())
-		}
-		all = append(all, v)
-	}
-	if len(all) == 0 {
-		return 0, nil, fmt.Errorf("%s does not appear in the command's output: nothing matches %s", p.Name, p.pattern())
-	}
-	if p.Percentile < 0 {
-		return all[len(all)-1], nil, nil
-	}
-	return stats.Quantile(all, p.Percentile/100), all, nil
-}
 
 // Command is a Workload that runs a command.
 type Command struct {
@@ -202,7 +157,8 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 	if err != nil {
 		return m, talk.explain(err, out)
 	}
-	v := Values{"time": took.Seconds(), "cpu-time": (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
+	user, system := cmd.ProcessState.UserTime(), cmd.ProcessState.SystemTime()
+	v := Values{"time": took.Seconds(), "cpu-time": (user + system).Seconds(), "user-time": user.Seconds(), "system-time": system.Seconds()}
 	if c.Memory {
 		v["max-memory"] = float64(memory)
 	}
@@ -220,7 +176,7 @@ func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) 
 		if out.over {
 			return m, internaltext.Errorf("the command printed more than %d MiB; reduce its output", most>>20)
 		}
-		value, all, err := p.find(append(out.text, talk.text...))
+		value, all, err := p.find(out.text, talk.text)
 		if err != nil {
 			return m, err
 		}
