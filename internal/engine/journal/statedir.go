@@ -107,7 +107,7 @@ func hasJournal(dir string) bool {
 
 // ourNames matches the names of the files in fettle's state directory, and lost+found of an empty
 // file system.
-var ourNames = text.LazyRegexp(`^(?:journal(?:\..*)?|lock|accepted|daemon|experiment|numa-balance|runs|scenarios|\.?writers(?:\.new)?|lost\+found)$`)
+var ourNames = text.LazyRegexp(`^(?:journal(?:\..*)?|lock|checkout|accepted|daemon|experiment|numa-balance|runs|scenarios|\.?writers(?:\.new)?|lost\+found)$`)
 
 // onlyOurs returns an error for a directory with files that are not fettle's.
 func onlyOurs(dir string) error {

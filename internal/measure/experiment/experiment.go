@@ -132,6 +132,17 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		return ui.Hinted(ui.Refused, errors.New(LeftBehind),
 			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.StateDir, "experiment"))
 	}
+	if err := p.removeLeft(ctx); err != nil {
+		return err
+	}
+	if work, two := p.work.(commands); two && p.o.ARef != "" {
+		switch err := p.checkOut(ctx, work); {
+		case err != nil && ctx.Err() != nil:
+			return errInterrupted
+		case err != nil:
+			return orExit(ui.Usage, err)
+		}
+	}
 	// Other transactions are short and must not keep the machine from being restored.
 	p.Wait = patience
 	if err := undoExperiments(ctx, p.Machine, 0); err != nil {
@@ -201,6 +212,9 @@ func (p *Experiment) refuseOtherTuner(ctx context.Context) error {
 
 // dismiss ends the watchdog and the lease after the machine was restored.
 func (p *Experiment) dismiss() {
+	if p.o.ARef != "" {
+		_ = p.closing() // while the lease is held; Run reports its error
+	}
 	p.watchdog.dismiss()
 	_ = tune.End(p.lease)
 	p.restored.Store(true)

@@ -32,7 +32,7 @@ func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 	case p.o.Bench != "":
 		return p.benchRuns(ctx, mark)
 	}
-	return p.commandRuns(ctx, mark)
+	return p.commandRuns(mark)
 }
 
 // commands are two commands that are compared, or one command in two directories.
@@ -57,7 +57,7 @@ func (unchanged) Undo(context.Context) error             { return nil }
 func (unchanged) Holds(context.Context, prove.Arm) error { return nil }
 
 // commandRuns creates the work for a command. Each visit runs it once.
-func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
+func (p *Experiment) commandRuns(mark string) (err error) {
 	o := &p.o
 	if strings.HasSuffix(o.Unit, "/s") {
 		o.More = true // a rate
@@ -123,12 +123,8 @@ func (p *Experiment) commandRuns(ctx context.Context, mark string) (err error) {
 		return &prove.Command{Args: args, Metrics: printed, Timeout: o.Timeout, Late: late, Dir: dir, Clock: p.Host.Clock, Mark: mark, Memory: p.design.Measures("max-memory"), Energy: energy, Instructions: p.design.Measures("instructions")}
 	}
 	switch {
-	case o.ARef != "":
-		a, b, err := p.checkOut(ctx)
-		if err != nil {
-			return err
-		}
-		p.work = commands{command(p.body.Work, a), command(p.body.Work, b)}
+	case o.ARef != "": // checkOut sets the directories
+		p.work = commands{command(p.body.Work, ""), command(p.body.Work, "")}
 	case o.A != "":
 		p.work = commands{command([]string{"/bin/sh", "-c", o.A}, o.Dir), command([]string{"/bin/sh", "-c", o.B}, o.Dir)}
 	default:
