@@ -138,8 +138,8 @@ func (m *Machine) transactions(from, to time.Time) (out []Event) {
 	return out
 }
 
-// packages returns the packages that changed in a time, as one event per minute's work of the package
-// manager.
+// packages returns the packages that changed in a time, as one event for each time that the package
+// manager was at work.
 func (m *Machine) packages(from, to time.Time) (out []Event) {
 	const together = 10 * time.Minute
 	var last time.Time
