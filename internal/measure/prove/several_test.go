@@ -5,15 +5,17 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/testkit/noise"
 )
 
 // severalMetrics runs an experiment on three metrics whose noise is partly the same. The change
 // affects the third by the logarithm effect. wrong reports whether the interval of any metric ever
 // excluded its effect.
-func severalMetrics(t *testing.T, seed uint64, model noise, effect float64) (c *Course, wrong bool) {
+func severalMetrics(t *testing.T, seed uint64, model noise.Model, effect float64) (c *Course, wrong bool) {
 	r := newRand(seed)
-	own := model(rand.New(rand.NewPCG(seed, 98)))
-	m := &machine{noise: model(r)}
+	own := model.Begin(rand.New(rand.NewPCG(seed, 98)))
+	m := &machine{noise: model.Begin(r)}
 	m.fail = func(visit int) error {
 		shared := own(visit - 1)
 		m.also = Values{"cpu-time": math.Exp(shared), "rate": math.Exp(shared/2 + sigma*r.NormFloat64())}
@@ -44,13 +46,13 @@ func TestSeveralMetrics(t *testing.T) {
 	if testing.Short() {
 		all = count() / 4
 	}
-	for i, model := range models {
+	for i, model := range noise.Models {
 		if testing.Short() && i%6 > 0 {
 			continue
 		}
 		alarms, missed, found := 0, 0, 0
 		for seed := range uint64(all) {
-			c, wrong := severalMetrics(t, seed, model.noise, 0)
+			c, wrong := severalMetrics(t, seed, model, 0)
 			if wrong {
 				missed++
 			}
@@ -61,21 +63,21 @@ func TestSeveralMetrics(t *testing.T) {
 				}
 			}
 			if seed%4 == 0 {
-				if c, _ = severalMetrics(t, seed, model.noise, 0.1); c.Judged()[2].Word == Better {
+				if c, _ = severalMetrics(t, seed, model, 0.1); c.Judged()[2].Word == Better {
 					found++
 				}
 			}
 		}
-		t.Logf("%s: %.1f %% false alarms, intervals ever wrong in %.1f %%, found %.0f %%", model.name, 100*float64(alarms)/float64(all), 100*float64(missed)/float64(all), 400*float64(found)/float64(all))
+		t.Logf("%s: %.1f %% false alarms, intervals ever wrong in %.1f %%, found %.0f %%", model.Name, 100*float64(alarms)/float64(all), 100*float64(missed)/float64(all), 400*float64(found)/float64(all))
 		limit := all / 20
 		if testing.Short() {
 			limit = all * 9 / 100
 		}
 		if alarms > limit || missed > limit {
-			t.Errorf("%s: %d of %d have a false alarm, in %d an interval is wrong", model.name, alarms, all, missed)
+			t.Errorf("%s: %d of %d have a false alarm, in %d an interval is wrong", model.Name, alarms, all, missed)
 		}
-		if found < all/5 && model.name == "independent" {
-			t.Errorf("%s: an effect of 10 %% is found in %d of %d", model.name, found, all/4)
+		if found < all/5 && model.Name == "independent" {
+			t.Errorf("%s: an effect of 10 %% is found in %d of %d", model.Name, found, all/4)
 		}
 	}
 }
