@@ -94,7 +94,7 @@ func (a *app) quietCheck(ctx context.Context, o quiet.Options) error {
 		return err
 	}
 	if a.root == "" {
-		a.screen.Status("measuring for %s", a.noisePhase())
+		a.screen.Status("measuring for %s", unit.FormatSeconds(a.noisePhase().Seconds()))
 	}
 	c, err := quiet.Look(ctx, m.Host, s, plan, a.noisePhase(), a.root == "")
 	a.screen.Status("")
@@ -175,7 +175,7 @@ func (a *app) quiet(ctx context.Context, o quietOptions, command []string) error
 	if !a.data() {
 		r.PrintBefore(talk, listing)
 	}
-	a.screen.Say("takes %s and the time of the command", 4*a.noisePhase())
+	a.screen.Say("takes %s and the time of the command", unit.FormatSeconds(4*a.noisePhase().Seconds()))
 	q := &experiment.Quiet{Machine: m, Watchdog: a.watchdog(), State: s, Result: r, Phase: a.noisePhase(), Out: os.Stdout, Screen: a.screen}
 	if a.data() {
 		q.Out = os.Stderr

@@ -18,6 +18,7 @@ import (
 	"fettle.dev/fettle/internal/measure/quiet"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Quiet runs a command in a quiet machine state. Set the fields before Run.
@@ -93,7 +94,7 @@ func (q *Quiet) Run(ctx context.Context, command []string) (err error) {
 
 // noise measures the noise of the first measured CPU.
 func (q *Quiet) noise(ctx context.Context, when string) (*quiet.Noise, error) {
-	q.Screen.Status("measuring the noise %s, for %s", when, q.Phase)
+	q.Screen.Status("measuring the noise %s, for %s", when, unit.FormatSeconds(q.Phase.Seconds()))
 	defer q.Screen.Status("")
 	n, err := quiet.Measure(ctx, q.State.Measured.Numbers()[0], q.Phase)
 	if ctx.Err() != nil {

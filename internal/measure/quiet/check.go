@@ -293,6 +293,6 @@ func printLimits(s *ui.Screen, limits []string) {
 	}
 	fmt.Fprintln(s.Out)
 	for _, l := range limits {
-		ui.PrintLine(s, "· not controlled: %s", text.PrintableLine(l))
+		ui.PrintLine(s, "· limit: %s", text.PrintableLine(l))
 	}
 }

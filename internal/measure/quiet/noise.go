@@ -134,7 +134,7 @@ type Comparison struct {
 	// Without and With are the two measurements of each state.
 	Without [2]*Noise `json:"without"`
 	With    [2]*Noise `json:"with"`
-	// Ratio is the mean noise with the quiet state, relative to that without. Interval is its 95 %
+	// Ratio is the noise with the quiet state, relative to that without; both geometric means. Interval is its 95 %
 	// confidence interval.
 	Ratio    float64    `json:"ratio"`
 	Interval [2]float64 `json:"interval"`
@@ -158,8 +158,8 @@ func Compare(without, with [2]*Noise) *Comparison {
 	half := stats.StudentQuantile(0.975, 2) * math.Sqrt(variance)
 	c.Ratio, c.Interval = math.Exp(difference), [2]float64{math.Exp(difference - half), math.Exp(difference + half)}
 	c.Changed = c.Interval[0] > 1 || c.Interval[1] < 1
-	mean := func(n [2]*Noise) string { return internalunit.Digits((n[0].MeanPercent+n[1].MeanPercent)/2) + " %" }
-	c.Text = fmt.Sprintf("noise %s without and %s with the quiet state: %s times, 95 %% interval %s to %s", mean(without), mean(with),
+	mean := func(logs [2]float64) string { return internalunit.Digits(math.Exp((logs[0]+logs[1])/2)) + " %" }
+	c.Text = fmt.Sprintf("noise %s without and %s with the quiet state: %s times, 95 %% interval %s to %s", mean(a), mean(b),
 		internalunit.Digits(c.Ratio), internalunit.Digits(c.Interval[0]), internalunit.Digits(c.Interval[1]))
 	if !c.Changed {
 		c.Text += ", which includes no change"

@@ -401,7 +401,7 @@ func TestCheckPrints(t *testing.T) {
 	s := ui.NewScreen(&out, &out)
 	s.Width = 80
 	c.Print(s)
-	for _, want := range []string{"CPU 1: work of 1 ms takes 3.2 % longer", "2 reasons for noise, worst first; fettle quiet removes or reduces 1\n", "2.12 %", "cannot", "· not controlled: this machine is a guest"} {
+	for _, want := range []string{"CPU 1: work of 1 ms takes 3.2 % longer", "2 reasons for noise, worst first; fettle quiet removes or reduces 1\n", "2.12 %", "cannot", "· limit: this machine is a guest"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%s", want, &out)
 		}
