@@ -69,7 +69,7 @@ The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 	f.StringVar(&o.Resume, "resume", "", "resume an interrupted search, by its name (fettle runs list)")
 	f.StringVar(&o.TestSystem, "test-system", "", "allow settings that restart programs at each switch, if `NAME` is this machine's name")
 	f.BoolVar(&o.Keep, "keep", false, "keep the values if they are proved to be better")
-	f.BoolVar(&o.Anyway, "force", false, "measure although the machine is busy")
+	f.BoolVar(&o.Anyway, "force", false, "measure although the server of --bench has other clients; do not wait for an idle machine")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the settings, their values and the time, and measure nothing")
 	o.Blocks = d.Most
 	cliutil.Between(f, "percentile", 0.0, 100, 99)

@@ -40,7 +40,7 @@ func (p *Experiment) announce() {
 		return // resumed, and not observed again
 	}
 	for _, why := range p.body.Busy {
-		p.Screen.Say("the machine is busy: %s; this widens the interval, which is valid anyway", why)
+		p.Screen.Say("the machine is busy: %s; this widens the interval, which is valid anyway; see fettle quiet check", why)
 	}
 }
 

@@ -259,8 +259,8 @@ func (s *Search) explore(ctx context.Context) (err error) {
 			s.dismiss()
 		}
 	}()
-	if busy := s.unfit(ctx); len(busy) > 0 && !s.o.Anyway {
-		return ui.Retry(ui.Refused, fmt.Errorf("the machine is too busy to measure: %s", strings.Join(busy, "; ")), "wait until the machine is quiet; --force measures now", "--force")
+	for _, why := range s.unfit(ctx) {
+		s.Screen.Say("the machine is busy: %s; the search finds less, and the interval of the proof is wider, but valid; see fettle quiet check", why)
 	}
 	s.Screen.Say("%s", search.NewPlan(s.body.Design, s.design.Metric, proofShare*s.o.Budget.Seconds(), nil).Sentence())
 	step, stop := s.Screen.StepsUntil(s.Host.Clock.Now().Add(time.Duration(s.body.Design.BudgetS * float64(time.Second))))

@@ -84,9 +84,9 @@ func TestSeveralMetrics(t *testing.T) {
 
 // TestVerdictsOfSeveral tests the text of several verdicts, and what the experiment ends with.
 func TestVerdictsOfSeveral(t *testing.T) {
-	little := func(r *rand.Rand) func(int) float64 {
+	little := noise.Model{Begin: func(r *rand.Rand) func(int) float64 {
 		return func(int) float64 { return 0.005 * r.NormFloat64() }
-	}
+	}}
 	c, _ := severalMetrics(t, 1, little, 0.1)
 	e := Sum(c, EndedVerdict, nil, nil)
 	for _, want := range []string{"time: no effect above 2 % [", "]; cpu-time: no effect above 2 % [", "]; rate: faster by "} {
