@@ -39,7 +39,7 @@ const testSupport = 100
 // districts are the house, from the ground up.
 var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 750, 36}},
-	{path: "internal/stats", layer: 0, budget: budget{1, 1110, 30}},
+	{path: "internal/stats", layer: 0, budget: budget{1, 1130, 31}},
 	{path: "internal/text", layer: 0, budget: budget{1, 430, 23}},
 	{path: "internal/host", layer: 0, budget: budget{1, 8670, 110}},
 	{path: "internal/ui", layer: 0, budget: budget{2, 2860, 93}},
@@ -56,13 +56,13 @@ var districts = []district{
 	{path: "internal/setting", layer: 1, budget: budget{1, 2570, 59}},
 	{path: "internal/systemd", layer: 1, budget: budget{1, 1210, 15}},
 	{path: "internal/fact", layer: 1, budget: budget{5, 10940, 156}},
-	{path: "internal/evidence", layer: 1, budget: budget{1, 1130, 29}},
+	{path: "internal/evidence", layer: 1, budget: budget{1, 1140, 29}},
 	{path: "internal/logformat", layer: 1, budget: budget{1, 7720, 81}},
 	{path: "internal/engine", layer: 2, budget: budget{15, 36100, 437}},
 	{path: "internal/product", layer: 2, budget: budget{16, 22980, 190}},
 	{path: "internal/requests", layer: 3, budget: budget{12, 26400, 413}},
 	{path: "internal/guide", layer: 3, budget: budget{13, 20660, 242}},
-	{path: "internal/measure", layer: 3, budget: budget{12, 23100, 462}},
+	{path: "internal/measure", layer: 3, budget: budget{14, 26800, 520}},
 	{path: "internal/daemon", layer: 4, budget: budget{4, 6170, 66}},
 	{path: "internal/update", layer: 4, budget: budget{1, 600, 13}},
 	{path: "internal/audit", layer: 4, budget: budget{1, 790, 23}},
@@ -335,7 +335,7 @@ var tooHeavy = map[string]string{
 }
 
 // linked has how many packages of ours each program links, itself included.
-var linked = map[string]int{"cmd/fettle": 104, "kube/cmd/kubectl-fettle": 106}
+var linked = map[string]int{"cmd/fettle": 106, "kube/cmd/kubectl-fettle": 106}
 
 // TestLinked counts what the programs link, by the imports of all files that are not tests.
 func TestLinked(t *testing.T) {
