@@ -30,6 +30,6 @@ var free = []string{"compliance",
 	"connect-to", "covariate", "database", "dir", "duration", "environment", "explain", "file", "fio", "for", "format", "guard", "header", "host-certs",
 	"html", "image", "job", "key", "log", "log-config", "log-format", "member", "method", "metric", "organization", "parquet", "pass-env", "pass-file", "pattern", "pgbench", "pkcs12", "plan",
 	"platform", "process", "product-version", "profile", "profile-dir", "prometheus", "prometheus-token", "pull", "puppet-ssldir", "reason", "replay", "replay-format",
-	"replay-method", "resume", "root", "save", "schedule", "server", "since-last", "state-dir", "stop-above", "undo-cmd", "unit-of-metric", "url", "urls",
+	"replay-method", "resume", "root", "save", "schedule", "server", "series", "since-last", "state-dir", "stop-above", "undo-cmd", "unit-of-metric", "url", "urls",
 	"user-agent", "where", "write", "write-prefix",
 }

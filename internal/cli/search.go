@@ -52,7 +52,7 @@ The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 	f := c.Flags()
 	f.StringArrayVar(&o.Try, "try", nil, "setting with the values to try, SETTING=VALUE,VALUE,...; the present value is always tried; repeatable")
 	f.StringVar(&o.Space, "space", "", "settings that fettle knows, with values for this machine: memory, disk:NAME, postgresql, puma[:SERVICE]")
-	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, energy (RAPL), or NAME=REGEXP for a number that the command prints")
+	f.StringVar(&o.Metric, "metric", "time", "what is compared: time, cpu-time, max-memory, instructions (hardware counter), energy (RAPL), NAME=REGEXP for a number that the command prints, or gobench or hyperfine as for fettle prove")
 	f.StringVar(&o.Unit, "unit", "", "unit of --metric, if the command prints it")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of --metric are better")
 	f.Float64Var(&o.Percentile, "percentile", -1, "use this percentile, 0 to 100, of the numbers that REGEXP finds in a run (default: use the last number)")

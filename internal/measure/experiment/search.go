@@ -147,7 +147,7 @@ func (s *Search) resumeSearch() error {
 		return ui.Hinted(ui.Usage, fmt.Errorf("run %s is a %s, not a search", name, run.Kind), "fettle runs show "+name+" shows it")
 	}
 	if here := evidence.Fingerprint(s.Host); here.Hardware != run.Machine.Hardware {
-		return ui.Exit(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, run.Machine.Name, run.Machine.CPU))
+		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, run.Machine.Name, run.Machine.CPU), "resume it on that machine: fettle search --resume "+name)
 	}
 	if err := json.Unmarshal(line.Body, s.body); err != nil {
 		return err
@@ -220,14 +220,14 @@ func (s *Search) prepareSearch(ctx context.Context) (err error) {
 		return err
 	}
 	if len(s.body.Visits) > 0 && !slices.EqualFunc(d.Knobs, s.body.Design.Knobs, sameKnob) {
-		return ui.Exit(ui.Refused, errors.New("values on this machine have changed since the search began; old and new measurements cannot be combined"))
+		return ui.Hinted(ui.Refused, errors.New("values on this machine have changed since the search began; old and new measurements cannot be combined"), "fettle why SETTING shows what changed a value; restore it, or start a new search with fettle search")
 	}
 	s.body.Design, s.body.Metric = d, s.design.Metric
 	if s.body.Asked, err = json.Marshal(s.o); err != nil {
 		return err
 	}
 	if s.course, err = search.Replay(d, s.design.Metric, s.body.Visits); err != nil {
-		return ui.Exit(ui.Refused, err)
+		return ui.Hinted(ui.Refused, err, "start a new search with fettle search")
 	}
 	if err := s.work.Check(ctx); err != nil {
 		return orExit(ui.Usage, err)
