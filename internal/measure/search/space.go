@@ -104,7 +104,8 @@ func (s Space) Default() Point {
 	return p
 }
 
-// Size returns the number of combinations, at most limit.
+// Size returns the number of permitted combinations, at most limit. It counts those that a rule
+// forbids too if there are more than fit into memory.
 func (s Space) Size(limit int) int {
 	n := 1
 	for _, k := range s.Knobs {
@@ -112,8 +113,14 @@ func (s Space) Size(limit int) int {
 			return limit
 		}
 	}
+	if s.Allowed != nil && n <= mostListed {
+		n = len(s.all())
+	}
 	return n
 }
+
+// mostListed is the largest number of combinations that are listed.
+const mostListed = 100_000
 
 // all returns each permitted combination.
 func (s Space) all() (out []Point) {
