@@ -58,6 +58,8 @@ func cpusFlag(c *cobra.Command, cpus *string) {
 func quietArgs(c *cobra.Command, args []string) error {
 	err := errors.New("the command to run stands after --")
 	switch {
+	case len(args) == 0 && c.ArgsLenAtDash() == 0:
+		return ui.Hinted(ui.Usage, errors.New("no command after --"), "for example: fettle quiet -- make bench; without -- the quiet state stays until fettle undo")
 	case len(args) == 0 || c.ArgsLenAtDash() == 0:
 		return nil
 	case c.ArgsLenAtDash() < 0:

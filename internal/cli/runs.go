@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/measure/experiment"
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/runpage"
+	"fettle.dev/fettle/internal/measure/search"
 	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
@@ -35,7 +36,7 @@ type ListedRun struct {
 	// State is ended, failed, under-way, interrupted (by a signal), or cut-off (its process
 	// was killed). A failed run may have a complete record, or be resumable.
 	State     string    `json:"state"`
-	Resumable bool      `json:"resumable,omitempty"` // by fettle prove --resume
+	Resumable bool      `json:"resumable,omitempty"` // by --resume of fettle prove or fettle search
 	Kind      string    `json:"kind"`
 	Began     time.Time `json:"began"`
 	Command   string    `json:"command"`
@@ -104,9 +105,13 @@ func (a *app) runsList(c *cobra.Command) error {
 		listRuns(list.Runs).Write(a.screen)
 	}
 	next, call := "to measure:", "fettle bench --help"
-	for _, r := range slices.Backward(list.Runs) {
+	for i, r := range slices.Backward(list.Runs) {
 		if r.Resumable {
-			next, call = "to resume the interrupted run:", a.next("prove", "--resume", r.Name)
+			// The proof of a search goes on with the search.
+			if i > 0 && r.Kind == "prove" && list.Runs[i-1].Kind == search.Kind && list.Runs[i-1].Resumable {
+				r = list.Runs[i-1]
+			}
+			next, call = "to resume the interrupted run:", a.next(r.Kind, "--resume", r.Name)
 			break
 		}
 		if r.ID != "" {
@@ -159,7 +164,7 @@ func listRuns(runs []ListedRun) *ui.Grid {
 // state describes the state of the run.
 func (r *ListedRun) state() string {
 	switch {
-	case r.Resumable && r.Blocks == 0:
+	case r.Resumable && r.Blocks == 0 && r.Kind == "prove":
 		return r.State + " before its first block, can be resumed"
 	case r.Resumable:
 		return r.State + ", can be resumed"
@@ -204,6 +209,7 @@ func listedOpen(m *tune.Machine, name string) (ListedRun, error) {
 	if r.Proof != nil {
 		l.Resumable, l.Blocks, l.Method = !r.Alive, len(r.Proof.Blocks), r.Proof.Method
 	}
+	l.Resumable = l.Resumable || r.Kind == search.Kind && !r.Alive
 	switch cut := evidence.InterruptionOf(r.Run); {
 	case r.Alive:
 		l.State = underWayState

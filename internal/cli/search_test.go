@@ -50,6 +50,9 @@ func TestSearchKilled(t *testing.T) {
 			if r.Kind != search.Kind {
 				continue // the proof
 			}
+			if list, err := p.command("runs", "list").CombinedOutput(); err != nil || !strings.Contains(string(list), "fettle search --resume "+name) {
+				t.Fatalf("killed at %d: %v: %s", at, err, list)
+			}
 			out, err := p.command("search", "--resume", name, "--force", "--output", "json").Output()
 			if err != nil {
 				t.Fatalf("killed at %d: %v: %s", at, err, out)

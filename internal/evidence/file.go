@@ -59,8 +59,8 @@ func (r *Run) open() bool { return r.Kind == "prove" && r.Ended.IsZero() }
 // Text returns the record in the form of the store, for export.
 func (r *Run) Text() ([]byte, error) {
 	if r.ID == "" {
-		if r.Kind == "prove" {
-			return nil, errors.New("the run has not ended; continue it with fettle prove --resume")
+		if r.Kind == "prove" || r.Kind == "search" {
+			return nil, fmt.Errorf("the run has not ended; continue it with fettle %s --resume", r.Kind)
 		}
 		return nil, errors.New("the run is in progress or was interrupted; fettle runs show prints its finished part")
 	}

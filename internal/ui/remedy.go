@@ -103,7 +103,7 @@ func (s *Screen) advise(err error) {
 }
 
 // withState matches the calls that read or change the state directory.
-var withState = text.LazyRegexp(`\bfettle (confirm|history|prove|runs|status|tune|undo|verify)\b`)
+var withState = text.LazyRegexp(`\bfettle (confirm|history|prove|quiet|runs|search|status|tune|undo|verify)\b`)
 
 // Own adds the option for the state directory to the calls in a text, so that they work.
 func (s *Screen) Own(words string) string {

@@ -111,6 +111,24 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 // errInterrupted is returned if the experiment was interrupted before it began.
 var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 
+// takeLease takes the lease, and undoes what earlier experiments left. While this process has the
+// lease, the daemon changes nothing.
+func (p *Experiment) takeLease(ctx context.Context) (err error) {
+	if p.lease, err = lease(ctx, p.Machine); err != nil {
+		return err
+	}
+	if how := tune.Armed(p.StateDir); how != "" && p.o.Resume == "" {
+		return ui.Hinted(ui.Refused, errors.New(LeftBehind),
+			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.StateDir, "experiment"))
+	}
+	if err := p.removeLeft(ctx); err != nil {
+		return err
+	}
+	// Other transactions are short and must not keep the machine from being restored.
+	p.Wait = patience
+	return undoExperiments(ctx, p.Machine, 0)
+}
+
 // prepare checks that the change can be tested, and starts the watchdog. It changes nothing.
 func (p *Experiment) prepare(ctx context.Context) (err error) {
 	limit := cmp.Or(p.o.Timeout, changeTimeout)
@@ -124,15 +142,7 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	case err != nil:
 		return orExit(ui.Usage, err)
 	}
-	// While this process has the lease, the daemon changes nothing.
-	if p.lease, err = lease(ctx, p.Machine); err != nil {
-		return err
-	}
-	if how := tune.Armed(p.StateDir); how != "" && p.o.Resume == "" {
-		return ui.Hinted(ui.Refused, errors.New(LeftBehind),
-			how+"; then fettle prove --resume last, or rm "+filepath.Join(p.StateDir, "experiment"))
-	}
-	if err := p.removeLeft(ctx); err != nil {
+	if err := p.takeLease(ctx); err != nil {
 		return err
 	}
 	if work, two := p.work.(commands); two && p.o.ARef != "" {
@@ -142,11 +152,6 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 		case err != nil:
 			return orExit(ui.Usage, err)
 		}
-	}
-	// Other transactions are short and must not keep the machine from being restored.
-	p.Wait = patience
-	if err := undoExperiments(ctx, p.Machine, 0); err != nil {
-		return err
 	}
 	if p.o.ChangeCmd != "" {
 		p.change = &prove.Commands{ApplyWith: p.o.ChangeCmd, UndoWith: p.o.UndoCmd, Dir: p.o.Dir, Mark: mark(deadline.SinceBoot, "apply"), Timeout: limit,
@@ -349,6 +354,20 @@ func (p *Experiment) resumable() bool {
 // Seconds returns a time in seconds as a duration.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// codeOf returns the exit code of an error that ended a measurement early.
+func codeOf(err error) int {
+	coded := (*ui.Error)(nil)
+	switch {
+	case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
+		return ui.Busy
+	case errors.As(err, new(*prove.Unswitched)):
+		return ui.RolledBack
+	case errors.As(err, &coded):
+		return coded.Code
+	}
+	return ui.Failed
+}
+
 // verdict turns the ending of the experiment into an error with its exit code.
 func (p *Experiment) verdict(ending prove.Ending, err error, want func(*prove.Evidence) bool) error {
 	switch {
@@ -361,14 +380,7 @@ func (p *Experiment) verdict(ending prove.Ending, err error, want func(*prove.Ev
 	case ending == prove.EndedGuard:
 		return ui.Exit(ui.GateNotMet, err)
 	case err != nil && p.resumable():
-		code := ui.Failed
-		switch {
-		case errors.Is(err, journal.ErrBusy), errors.Is(err, tune.ErrLeased):
-			code = ui.Busy
-		case errors.As(err, new(*prove.Unswitched)):
-			code = ui.RolledBack
-		}
-		return ui.Hinted(code, err, "measurements saved: fettle prove --resume "+p.record.Name()+" continues")
+		return ui.Hinted(codeOf(err), err, "measurements saved: fettle prove --resume "+p.record.Name()+" continues")
 	case err != nil:
 		return err
 	case want != nil && !want(p.body):

@@ -78,9 +78,9 @@ func isWord(w prove.Word) func(*prove.Evidence) bool {
 }
 
 // notWorse reports whether no deterioration above the margin was found. It is also true if the
-// experiment cannot tell.
+// experiment cannot tell, but not if it compared nothing.
 func notWorse(e *prove.Evidence) bool {
-	return !slices.ContainsFunc(e.Judged(), func(j prove.Judged) bool {
+	return len(e.Blocks) > 0 && !slices.ContainsFunc(e.Judged(), func(j prove.Judged) bool {
 		return j.Word == prove.Worse && (j.Interval == nil || j.Interval[0] < -e.Design.Margin)
 	})
 }

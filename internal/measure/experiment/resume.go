@@ -21,7 +21,7 @@ func (p *Experiment) resume() error {
 	store, name := Store(p.Machine), p.o.Resume
 	if name == "last" {
 		var err error
-		if name, err = lastCutOff(store); err != nil {
+		if name, err = lastCutOff(store, "prove"); err != nil {
 			return err
 		}
 	}
@@ -63,8 +63,8 @@ func (p *Experiment) resume() error {
 	return nil
 }
 
-// lastCutOff returns the name of the experiment that was interrupted last.
-func lastCutOff(store evidence.Store) (string, error) {
+// lastCutOff returns the name of the run of a kind that was interrupted last.
+func lastCutOff(store evidence.Store, kind string) (string, error) {
 	names, err := store.Unfinished()
 	if err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func lastCutOff(store evidence.Store) (string, error) {
 	for _, name := range slices.Backward(names) {
 		// Resuming the run reports the error.
 		r, _, err := store.Peek(name, func([]byte) error { return nil })
-		if err != nil || r.Kind == "prove" {
+		if err != nil || r.Kind == kind {
 			return name, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/journal"
@@ -41,9 +42,9 @@ type Search struct {
 	body        *search.Evidence
 	course      *search.Course
 	deadline    *journal.Try
-	in          *prove.Tuning // the point that is in force; nil: the default
-	byDefault   []float64     // times of the runs with the default, in seconds
-	proving     *Experiment   // nil until the proof
+	in          *prove.Tuning              // the point that is in force; nil: the default
+	byDefault   []float64                  // times of the runs with the default, in seconds
+	proving     atomic.Pointer[Experiment] // nil until the proof
 }
 
 // Restored reports whether the machine is restored.
@@ -53,8 +54,8 @@ func (s *Search) Restored() bool { return s.current().Restored() }
 func (s *Search) Leave() { s.current().Leave() }
 
 func (s *Search) current() *Experiment {
-	if s.proving != nil {
-		return s.proving
+	if p := s.proving.Load(); p != nil {
+		return p
 	}
 	return s.Experiment
 }
@@ -95,12 +96,12 @@ func (s *Search) Run(ctx context.Context, o SearchOptions, work []string) (*Sear
 	}
 	s.body.Sum(s.course)
 	if len(s.body.Best) > 0 {
-		if err := s.prove(ctx); err != nil {
+		if err = s.prove(ctx); s.body.Proof == nil {
 			return s.cut(ctx, err)
 		}
 		s.body.Sum(s.course)
 	}
-	err = s.keeper.Record(s.body.Text, s.body)
+	err = errors.Join(err, s.keeper.Record(s.body.Text, s.body))
 	if err == nil && (s.body.Proof == nil || s.body.Proof.Word != prove.Better) {
 		err = ui.Exit(ui.GateNotMet, errors.New("nothing changed: no better values were proved"))
 	}
@@ -111,7 +112,7 @@ func (s *Search) Run(ctx context.Context, o SearchOptions, work []string) (*Sear
 func (s *Search) cut(ctx context.Context, err error) (*SearchResult, error) {
 	s.body.Ending, s.body.Error = search.EndedFailed, err.Error()
 	if ctx.Err() != nil {
-		s.body.Ending = search.EndedInterrupted
+		s.body.Ending, s.body.Error = search.EndedInterrupted, "interrupted"
 	}
 	s.body.Sum(s.course)
 	saved := s.keeper.Finished(s.body.Text, s.body)
@@ -121,7 +122,7 @@ func (s *Search) cut(ctx context.Context, err error) (*SearchResult, error) {
 		r.Body = body
 	}
 	name := s.keeper.Name()
-	code := ui.Failed
+	code := codeOf(err)
 	switch {
 	case errors.As(err, new(*prove.Stuck)):
 		return &SearchResult{r, s.body}, errors.Join(s.stuck(err), saved)
@@ -134,6 +135,12 @@ func (s *Search) cut(ctx context.Context, err error) (*SearchResult, error) {
 // resumeSearch reads the record of an interrupted search.
 func (s *Search) resumeSearch() error {
 	name := s.o.Resume
+	if name == "last" {
+		var err error
+		if name, err = lastCutOff(s.keeper.Store, search.Kind); err != nil {
+			return err
+		}
+	}
 	var line struct {
 		Body json.RawMessage `json:"body"`
 	}
@@ -152,6 +159,7 @@ func (s *Search) resumeSearch() error {
 	if err := json.Unmarshal(line.Body, s.body); err != nil {
 		return err
 	}
+	s.body.Ending, s.body.Error, s.body.Best, s.body.Seen, s.body.Proof = "", "", nil, 0, nil
 	o := SearchOptions{}
 	if err := json.Unmarshal(s.body.Asked, &o); err != nil {
 		return err
@@ -201,11 +209,7 @@ func (s *Search) prepareSearch(ctx context.Context) (err error) {
 	case err != nil:
 		return orExit(ui.Usage, err)
 	}
-	if s.lease, err = lease(ctx, s.Machine); err != nil {
-		return err
-	}
-	s.Wait = patience
-	if err := undoExperiments(ctx, s.Machine, 0); err != nil {
+	if err := s.takeLease(ctx); err != nil {
 		return err
 	}
 	d, tested, err := s.searchDesign(ctx)
@@ -225,6 +229,11 @@ func (s *Search) prepareSearch(ctx context.Context) (err error) {
 	s.body.Design, s.body.Metric = d, s.design.Metric
 	if s.body.Asked, err = json.Marshal(s.o); err != nil {
 		return err
+	}
+	for _, v := range s.body.Visits {
+		if v.Point.Equal(d.Default()) {
+			s.byDefault = append(s.byDefault, v.TookS/float64(1+s.design.Washout))
+		}
 	}
 	if s.course, err = search.Replay(d, s.design.Metric, s.body.Visits); err != nil {
 		return ui.Hinted(ui.Refused, err, "start a new search with fettle search")
@@ -292,7 +301,12 @@ func (s *Search) visit(ctx context.Context, at search.Step) (v search.Visit, err
 	began := s.Host.Clock.Now()
 	v = search.Visit{Step: at, At: began.UTC()}
 	defer func() { v.TookS = s.Host.Clock.Now().Sub(began).Seconds() }()
-	if err := s.enterPoint(ctx, at.Point); err != nil {
+	err = s.enterPoint(ctx, at.Point)
+	if unset := (*prove.Unswitched)(nil); errors.As(err, &unset) && s.in == nil && ctx.Err() == nil && codeOf(err) == ui.RolledBack {
+		v.Stopped = "its values cannot be set: " + unset.Err.Error()
+		return v, nil
+	}
+	if err != nil {
 		return v, err
 	}
 	for i := range s.design.Washout + 1 {
@@ -395,14 +409,10 @@ func (s *Search) enterPoint(ctx context.Context, p search.Point) error {
 		}
 		return err
 	}
+	s.in = t // also after an error: Undo decides whether there is something to undo
 	if err := t.Apply(ctx); err != nil {
-		// The engine has rolled back, unless it says otherwise.
-		if undone := t.Undo(context.WithoutCancel(ctx)); undone != nil {
-			return errors.Join(&prove.Stuck{Err: undone}, err)
-		}
-		return &prove.Unswitched{Err: err}
+		return errors.Join(s.leavePoint(ctx), &prove.Unswitched{What: "applied", Err: err})
 	}
-	s.in = t
 	return nil
 }
 
@@ -430,15 +440,16 @@ func (s *Search) prove(ctx context.Context) error {
 	o.Budget = max(s.o.Budget-Seconds(spent), Seconds(proofShare*s.o.Budget.Seconds()))
 	s.Screen.Say("the best of %s: %s; now proving it in at most %s", text.Count(len(s.body.Visits), "run"), strings.Join(s.body.Best, ", "), ui.Roughly(o.Budget.Seconds()))
 	p := &Experiment{Machine: s.Machine, Screen: s.Screen, By: s.By, Watchdog: s.Watchdog, Settle: s.Settle}
-	s.proving = p
+	s.proving.Store(p)
 	r, err := p.Run(ctx, o, s.body.Work)
 	if r != nil && r.Run.ID != "" {
 		s.body.Proof = &search.Proof{Run: r.Run.ID, Word: r.Body.Word, Text: r.Body.Text}
 	}
-	if s.body.Proof != nil && !errors.As(err, new(*prove.Stuck)) {
-		return nil // also an experiment that cannot tell is an answer
+	if gate := (*ui.Error)(nil); s.body.Proof != nil && errors.As(err, &gate) && gate.Code == ui.GateNotMet {
+		err = nil // the proof stopped because the values are worse
 	}
-	if err == nil {
+	s.body.Kept = err == nil && o.Keep && s.body.Proof != nil && s.body.Proof.Word == prove.Better
+	if err == nil && s.body.Proof == nil {
 		err = errors.New("the proof ended without a record")
 	}
 	return err

@@ -140,7 +140,10 @@ func (p *Experiment) shippedSpaceHere(ctx context.Context, word string) (s shipp
 	}
 	f := fact.Collect(p.Host, "cpu", "memory")
 	name, object, _ := strings.Cut(word, ":")
-	m := machineSize{cpus: int(f.CPU.Count.Or(1)), memory: f.Memory.TotalBytes.Or(1 << 30), object: object}
+	m := machineSize{cpus: int(f.CPU.Count.Or(0)), memory: f.Memory.TotalBytes.Or(0), object: object}
+	if m.cpus == 0 || m.memory == 0 {
+		return s, errors.New("the number of CPUs or the size of the memory is unknown; use --try")
+	}
 	m.read = func(name string) string {
 		if dir, is := strings.CutSuffix(name, "scheduler/available"); is {
 			text, err := p.Host.Files.ReadFile(strings.TrimPrefix(dir, "sysfs:") + "scheduler")
@@ -172,8 +175,9 @@ func (s shippedSpace) permits(knobs []search.Knob, at []int) func(search.Point) 
 	if s.allowed == nil {
 		return nil
 	}
+	present := search.Space{Knobs: knobs}.Default()
 	return func(point search.Point) bool {
-		return s.allowed(func(n int) float64 {
+		return point.Equal(present) || s.allowed(func(n int) float64 {
 			i := slices.Index(at, n)
 			if i < 0 {
 				return 0

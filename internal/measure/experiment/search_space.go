@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,27 +13,37 @@ import (
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/measure/search"
 	"fettle.dev/fettle/internal/setting"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Try is a knob as requested: settings that get the same value, and the values.
-type Try struct {
+// try is a knob as requested: settings that get the same value, and the values.
+type try struct {
 	Name     string   // as requested
 	Settings []string // at least one
 	Values   []string // at least one
 }
 
-// another separates the settings of a knob: a plus sign before KIND:.
-var another = regexp.MustCompile(`\+([a-z][a-z-]*:)`)
+// another separates the settings of a knob if one of them has a path: a plus sign before KIND:.
+// Without paths each plus sign does.
+var another = text.LazyRegexp(`\+([a-z][a-z-]*:)`)
+
+// namesOf returns the settings of a knob.
+func namesOf(name string) []string {
+	if !strings.Contains(name, "/") {
+		return strings.Split(name, "+")
+	}
+	return strings.Split(another().ReplaceAllString(name, "\x00$1"), "\x00")
+}
 
 // ParseTry parses SETTING=VALUE,VALUE,... or SETTING+KIND:SETTING=VALUE,VALUE,...
-func ParseTry(word string) (t Try, err error) {
+func ParseTry(word string) (t try, err error) {
 	name, list, found := strings.Cut(word, "=")
 	if !found || name == "" {
 		return t, fmt.Errorf("%q: want SETTING=VALUE,VALUE, such as vm.swappiness=10,30,100", word)
 	}
-	t = Try{Name: name, Settings: strings.Split(another.ReplaceAllString(name, "\x00$1"), "\x00")}
+	t = try{Name: name, Settings: namesOf(name)}
 	for value := range strings.SplitSeq(list, ",") {
 		value = strings.TrimSpace(value)
 		if value == "" || slices.Contains(t.Values, value) {
@@ -51,7 +60,7 @@ func ParseTry(word string) (t Try, err error) {
 }
 
 // sets returns the requests that give a value to all settings.
-func (t Try) sets(value string) (sets []string) {
+func (t try) sets(value string) (sets []string) {
 	for _, name := range t.Settings {
 		sets = append(sets, name+"="+value)
 	}
@@ -60,7 +69,7 @@ func (t Try) sets(value string) (sets []string) {
 
 // space returns the space of a search on this machine: the settings of --space, then those of
 // --try, each with the requested values and the present one. tested has a step for each setting.
-// What the machine does not have of --space is left out, and told.
+// What the machine does not have of --space is left out, with a message.
 func (p *Experiment) space(ctx context.Context, o SearchOptions) (s search.Space, tested []tune.Step, err error) {
 	seen := map[setting.Setting]string{}
 	add := func(word, option string) error {
@@ -109,7 +118,7 @@ func (p *Experiment) space(ctx context.Context, o SearchOptions) (s search.Space
 
 // knob returns a knob with its values: those requested and the present one. It plans each of them,
 // so that values that this machine rejects are found before anything is measured.
-func (p *Experiment) knob(ctx context.Context, t Try) (k search.Knob, tested []tune.Step, err error) {
+func (p *Experiment) knob(ctx context.Context, t try) (k search.Knob, tested []tune.Step, err error) {
 	k = search.Knob{Name: t.Name, Settings: t.Settings, Levels: slices.Clone(t.Values), Default: -1}
 	refuse := func(code int, format string, args ...any) (search.Knob, []tune.Step, error) {
 		return k, nil, ui.Exit(code, fmt.Errorf(format, args...))
@@ -152,13 +161,13 @@ func (p *Experiment) knob(ctx context.Context, t Try) (k search.Knob, tested []t
 }
 
 // number parses a plain number, or one with a unit of size or time.
-func number(text string) (float64, error) {
-	if v, err := strconv.ParseFloat(text, 64); err == nil {
+func number(word string) (float64, error) {
+	if v, err := strconv.ParseFloat(word, 64); err == nil {
 		return v, nil
 	}
-	if size, err := unit.ParseSize(text); err == nil {
+	if size, err := unit.ParseSize(word); err == nil {
 		return float64(size), nil
 	}
-	d, err := unit.ParseDuration(text, time.Second)
+	d, err := unit.ParseDuration(word, time.Second)
 	return d.Seconds(), err
 }

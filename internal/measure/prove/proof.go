@@ -147,7 +147,12 @@ func (v *Verdict) line(h *ui.Headline, figures string) string {
 	if !found {
 		return v.Text
 	}
-	return fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value(figures+kind+"_low_percent", 100*low, number(low)), h.Value(figures+kind+"_high_percent", 100*high, number(high)), after)
+	lowest, highest := "_low_percent", "_high_percent"
+	sign := 100.0
+	if v.Interval != nil && v.Word == Worse { // the figures have the sign of the effect
+		lowest, highest, sign = highest, lowest, -sign
+	}
+	return fmt.Sprintf("%s, interval %s to %s %%%s", before, h.Value(figures+kind+lowest, sign*low, number(low)), h.Value(figures+kind+highest, sign*high, number(high)), after)
 }
 
 // Next returns no next step, because prove --resume needs to know where the record is stored.

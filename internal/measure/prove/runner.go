@@ -156,12 +156,12 @@ func (r *runner) arm(ctx context.Context, s Step) error {
 
 // Unswitched is returned if the change could not be applied or undone.
 type Unswitched struct {
-	what string // applied, undone
+	What string // applied, undone
 	Err  error
 }
 
 func (u *Unswitched) Error() string {
-	return "the change could not be " + u.what + ": " + u.Err.Error()
+	return "the change could not be " + u.What + ": " + u.Err.Error()
 }
 func (u *Unswitched) Unwrap() error { return u.Err }
 

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -13,21 +14,24 @@ import (
 // Design is decided before the first run and does not change.
 type Design struct {
 	Space
-	Runs    int     `json:"runs"`     // at most, 12 to 10,000; runs with the default included
+	Runs    int     `json:"runs"`     // at most, 12 to 1,000; runs with the default included
 	BudgetS float64 `json:"budget_s"` // no run begins after this time; 0: no limit
 	// Margin is the smallest gain that matters, as a difference of logarithms, above 0.
 	Margin float64 `json:"margin"`
 	Seed   uint64  `json:"seed"`
 }
 
-// FewestRuns is the smallest number of runs of a search.
-const FewestRuns = 12
+// Bounds of the number of runs of a search. Each run is compared with all earlier ones.
+const (
+	FewestRuns = 12
+	MostRuns   = 1000
+)
 
 // Check returns an error unless the search can be made.
 func (d Design) Check() error {
 	errs := []error{d.Space.Check()}
-	if d.Runs < FewestRuns || d.Runs > 10_000 {
-		errs = append(errs, fmt.Errorf("want %d to 10,000 runs, not %d", FewestRuns, d.Runs))
+	if d.Runs < FewestRuns || d.Runs > MostRuns {
+		errs = append(errs, fmt.Errorf("want %d to %d runs, not %d", FewestRuns, MostRuns, d.Runs))
 	}
 	if d.Margin <= 0 || d.BudgetS < 0 {
 		errs = append(errs, errors.New("want a margin and a budget above 0"))
@@ -72,6 +76,7 @@ type Course struct {
 	spent  float64 // seconds
 	next   Step
 	racing []Point // those still in the race
+	all    bool    // the race began with all combinations
 	queue  []Point // the rest of this round
 	round  int
 	ended  Ending
@@ -84,7 +89,7 @@ type Ending string
 const (
 	EndedRuns Ending = "runs" // or time
 	EndedFlat Ending = "flat" // no point can be expected to gain the margin
-	EndedLead Ending = "lead" // one point has left all others behind
+	EndedLead Ending = "lead" // besides the default, one point is left
 )
 
 // exploring is the share of the runs, or of the time, until the race.
@@ -102,7 +107,7 @@ func Begin(d Design) *Course {
 	c := &Course{design: d}
 	// With few combinations each is measured, and nothing has to be modeled.
 	if limit := d.Runs / 3; len(d.Knobs) <= 3 && d.Size(limit+1) <= limit {
-		c.racing = d.all()
+		c.racing, c.all = d.all(), true
 	}
 	c.advance()
 	return c
@@ -157,12 +162,16 @@ func (c *Course) advance() {
 	r := rand.New(rand.NewPCG(c.design.Seed, uint64(len(c.taken))))
 	if c.racing == nil {
 		if c.progress() < exploring {
-			if !c.flat(r) {
-				c.next.Phase, c.next.Point = Explore, c.propose(r)
+			if c.flat(r) {
+				c.ended = EndedFlat
 				return
 			}
-			c.ended = EndedFlat
-			return
+			p := c.propose(r)
+			if len(c.taken)%defaultEvery == 0 || !p.Equal(c.design.Default()) {
+				c.next.Phase, c.next.Point = Explore, p
+				return
+			}
+			// Brakes exclude all that could be tried.
 		}
 		c.racing = c.candidates()
 	}
@@ -180,9 +189,15 @@ func (c *Course) advance() {
 	switch {
 	case c.progress() >= 1:
 		c.ended = EndedRuns
+		if c.all && c.outrun() {
+			c.ended = EndedFlat
+		}
 		return
 	case len(c.racing) <= 1:
-		c.ended = EndedFlat // only the default is left
+		c.ended = EndedRuns // only the default is left
+		if c.all {
+			c.ended = EndedFlat
+		}
 		return
 	case len(c.racing) == 2 && c.round > fewestRounds:
 		c.ended = EndedLead
@@ -310,12 +325,7 @@ func (c *Course) level(run int) float64 {
 			sum += w
 		}
 	}
-	slices.SortFunc(all, func(a, b weighted) int {
-		if a.cost < b.cost {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.cost, b.cost) })
 	below := 0.0
 	for _, a := range all {
 		if below += a.weight; below >= sum/2 {

@@ -3,9 +3,7 @@ package search
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,8 +55,10 @@ type Evidence struct {
 	// looked better than the default by the margin.
 	Best []string `json:"best,omitempty"`
 	// Seen is the improvement that the search saw at the best point, a ratio. It overestimates.
-	Seen   float64 `json:"seen_ratio,omitempty"`
-	Proof  *Proof  `json:"proof,omitempty"`
+	Seen  float64 `json:"seen_ratio,omitempty"`
+	Proof *Proof  `json:"proof,omitempty"`
+	// Kept reports whether the proved values were kept.
+	Kept   bool    `json:"kept,omitempty"`
 	Text   string  `json:"text"`
 	Visits []Visit `json:"visits"`
 }
@@ -90,8 +90,17 @@ func Replay(d Design, m prove.Metric, past []Visit) (*Course, error) {
 	return c, nil
 }
 
-// Changes returns the settings that a point changes, as SETTING=VALUE.
+// Changes returns the settings that a point changes, as SETTING=VALUE. It returns nil for a point of
+// another space: a record may come from anywhere.
 func (s Space) Changes(p Point) (out []string) {
+	if len(p) != len(s.Knobs) {
+		return nil
+	}
+	for i, k := range s.Knobs {
+		if p[i] < 0 || p[i] >= len(k.Levels) {
+			return nil
+		}
+	}
 	for i, k := range s.Knobs {
 		if p[i] != k.Default {
 			for _, name := range k.Settings {
@@ -131,7 +140,11 @@ func (e *Evidence) sentence() string {
 	case len(e.Best) > 0:
 		return "best of " + runs + ", not yet proved: " + strings.Join(e.Best, ", ")
 	}
-	return fmt.Sprintf("nothing to gain here: in %s no combination was better by %s %%", runs, unit.Digits(100*math.Expm1(e.Design.Margin)))
+	margin := unit.Digits(100 * math.Expm1(e.Design.Margin))
+	if e.Ending == EndedFlat {
+		return fmt.Sprintf("nothing to gain here: after %s, hardly any combination can be better by %s %%", runs, margin)
+	}
+	return fmt.Sprintf("cannot tell: in %s no combination looked better by %s %%; one may with a larger --budget and more --runs", runs, margin)
 }
 
 // Headline implements runpage.Result.
@@ -142,7 +155,7 @@ func (e *Evidence) Headline() (h ui.Headline) {
 
 // Next implements runpage.Result.
 func (e *Evidence) Next() (string, []string) {
-	if e.Proof == nil || e.Proof.Word != prove.Better {
+	if e.Kept || e.Proof == nil || e.Proof.Word != prove.Better {
 		return "", nil
 	}
 	args := []string{"tune"}
@@ -160,7 +173,15 @@ func (e *Evidence) Print(s *ui.Screen, _ *evidence.Run) {
 	if e.Error != "" {
 		ui.PrintLine(s, "ended early: %s", e.Error)
 	}
-	g := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "now"}, {Head: "best"}, {Head: "values tried"}}}
+	if err := e.Design.Space.Check(); err != nil {
+		ui.PrintLine(s, "the record's settings are not valid: %v", err)
+		return
+	}
+	best := "best"
+	if e.Proof != nil && e.Proof.Word != prove.Better {
+		best = "not proved"
+	}
+	g := ui.Grid{Columns: []ui.Column{{Head: "setting"}, {Head: "now"}, {Head: best}, {Head: "values"}}}
 	for _, k := range e.Design.Knobs {
 		best := "as now"
 		for _, b := range e.Best {
@@ -171,15 +192,11 @@ func (e *Evidence) Print(s *ui.Screen, _ *evidence.Run) {
 		g.Rows = append(g.Rows, []string{k.Name, k.Levels[k.Default], best, strings.Join(k.Levels, ", ")})
 	}
 	g.Write(s)
-	stopped := map[string]int{}
+	ui.PrintLine(s, "%s of at most %d; metric %s", text.Count(len(e.Visits), "run"), e.Design.Runs, e.Metric.Name)
 	for _, v := range e.Visits {
 		if v.Stopped != "" {
-			stopped[v.Stopped]++
+			ui.PrintLine(s, "stopped %s: %s", strings.Join(e.Design.Changes(v.Point), ", "), v.Stopped)
 		}
-	}
-	ui.PrintLine(s, "%s of at most %d; metric %s", text.Count(len(e.Visits), "run"), e.Design.Runs, e.Metric.Name)
-	for _, why := range slices.Sorted(maps.Keys(stopped)) {
-		ui.PrintLine(s, "stopped %s: %s", text.Count(stopped[why], "time"), why)
 	}
 	if e.Seen > 0 {
 		ui.PrintLine(s, "the best of the search looked %s %% better; the best of many noisy runs looks better than it is", unit.Digits(100*e.Seen))

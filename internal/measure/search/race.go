@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -30,6 +31,7 @@ func (c *Course) candidates() []Point {
 	type tried struct {
 		point Point
 		costs []float64
+		cost  float64
 	}
 	var all []tried
 	for _, t := range c.taken {
@@ -44,15 +46,10 @@ func (c *Course) candidates() []Point {
 	}
 	// The expectation of the model and what was seen at the point itself, half each: a single
 	// run is noisy, and the model knows no interactions.
-	cost := func(a tried) float64 {
-		return (stats.Median(a.costs) + dot(c.design.features(a.point), m.mean)) / 2
+	for i, a := range all {
+		all[i].cost = (stats.Median(a.costs) + dot(c.design.features(a.point), m.mean)) / 2
 	}
-	slices.SortStableFunc(all, func(a, b tried) int {
-		if cost(a) < cost(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(all, func(a, b tried) int { return cmp.Compare(a.cost, b.cost) })
 	for _, a := range all {
 		if len(out) == 4 {
 			break
@@ -124,6 +121,21 @@ func (c *Course) drop() {
 		}
 	}
 	c.racing = left
+}
+
+// outrun reports whether each point that is left in the race is worse than the default plus the
+// margin, by twice its standard error.
+func (c *Course) outrun() bool {
+	for _, p := range c.racing {
+		costs := c.rounds(p)
+		if p.Equal(c.design.Default()) {
+			continue
+		}
+		if len(costs) < fewestRounds || 2*stats.SD(costs)/math.Sqrt(float64(len(costs)))-center(costs) >= c.design.Margin {
+			return false
+		}
+	}
+	return true
 }
 
 // center returns a mean that a few disturbed runs move little: values far from the median count as

@@ -68,15 +68,15 @@ type Space struct {
 
 // Bounds of a space: with more knobs or levels a search has no chance within a day.
 const (
-	MostKnobs  = 20
-	MostLevels = 16
+	mostKnobs  = 20
+	mostLevels = 16
 )
 
 // Check returns an error unless the space can be searched.
 func (s Space) Check() error {
 	var errs []error
-	if len(s.Knobs) == 0 || len(s.Knobs) > MostKnobs {
-		errs = append(errs, fmt.Errorf("want 1 to %d settings, not %d", MostKnobs, len(s.Knobs)))
+	if len(s.Knobs) == 0 || len(s.Knobs) > mostKnobs {
+		errs = append(errs, fmt.Errorf("want 1 to %d settings, not %d", mostKnobs, len(s.Knobs)))
 	}
 	seen := map[string]bool{}
 	for _, k := range s.Knobs {
@@ -85,8 +85,10 @@ func (s Space) Check() error {
 			errs = append(errs, fmt.Errorf("%s: named twice; give all values at once", k.Name))
 		case n < 2:
 			errs = append(errs, fmt.Errorf("%s: want at least one value that differs from the present one", k.Name))
-		case n > MostLevels:
-			errs = append(errs, fmt.Errorf("%s: want at most %s, not %d", k.Name, text.Count(MostLevels, "value"), n))
+		case n > mostLevels:
+			errs = append(errs, fmt.Errorf("%s: want at most %s, not %d", k.Name, text.Count(mostLevels, "value"), n))
+		case len(k.Settings) == 0:
+			errs = append(errs, fmt.Errorf("%s: no setting", k.Name))
 		case k.Default < 0 || k.Default >= n:
 			errs = append(errs, fmt.Errorf("%s: the present value is not among the values", k.Name))
 		}
