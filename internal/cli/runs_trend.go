@@ -167,15 +167,15 @@ func (a *app) ownSamples(ctx context.Context) ([]trend.Sample, *trend.Machine, e
 	if err != nil {
 		a.screen.Say("run ignored: %v", err)
 	}
-	all, err := trend.OfRuns(runs)
-	if err != nil {
-		return nil, nil, err
+	all, failed := trend.OfRuns(runs)
+	for _, err := range failed {
+		a.screen.Say("run ignored: %v", err)
 	}
 	if len(all) == 0 {
 		return nil, nil, ui.Hinted(ui.Failed, errors.New("no measurements recorded yet"), "record one with fettle prove or fettle bench")
 	}
-	history, failed := trend.History(m.Host, m.StateDir)
-	for _, err := range failed {
+	history, unread := trend.History(m.Host, m.StateDir)
+	for _, err := range unread {
 		a.screen.Say("not read: %v", err)
 	}
 	return all, history, nil

@@ -41,7 +41,11 @@ func ReadFile(name string) ([]Sample, error) {
 		if err != nil {
 			return nil, err
 		}
-		return OfRuns(runs)
+		out, failed := OfRuns(runs)
+		if len(failed) > 0 {
+			return nil, fmt.Errorf("%s: %w", name, errors.Join(failed...))
+		}
+		return out, nil
 	case len(content) > maxResultFile:
 		return nil, fmt.Errorf("%s: larger than %d MiB", name, maxResultFile>>20)
 	case bytes.HasPrefix(start, []byte("[")):

@@ -33,9 +33,9 @@ func byName(t *testing.T, r *Report, name string) *Series {
 
 func analyzed(t *testing.T, o Options) *Report {
 	t.Helper()
-	samples, err := OfRuns(nightly(t))
-	if err != nil {
-		t.Fatal(err)
+	samples, failed := OfRuns(nightly(t))
+	if len(failed) > 0 {
+		t.Fatal(failed)
 	}
 	if o.Margin == 0 {
 		o.Margin = 0.02
@@ -100,9 +100,9 @@ func TestNightly(t *testing.T) {
 
 // TestFewPoints: too few measurements are not "no change".
 func TestFewPoints(t *testing.T) {
-	samples, err := OfRuns(nightly(t)[:5])
-	if err != nil {
-		t.Fatal(err)
+	samples, failed := OfRuns(nightly(t)[:5])
+	if len(failed) > 0 {
+		t.Fatal(failed)
 	}
 	r := Analyze(samples, Options{Margin: 0.02})
 	if s := r.Series[0]; s.Verdict != CannotTell || s.Needed != 2 || len(s.Visible) > 0 {
@@ -139,9 +139,47 @@ func TestOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs := []*evidence.Run{{ID: "1", Kind: "prove", Body: body}, {ID: "1", Kind: "prove", Body: body}, {ID: "2", Kind: "bench", Body: json.RawMessage(`{"cut":{"finished":1},"series":[{"name":"a","samples":[1]}]}`)}}
-	samples, err := OfRuns(runs)
-	if err != nil || len(samples) != 1 || samples[0].Of != "make -j2" || samples[0].Name != "time" || samples[0].Value != 11 {
-		t.Errorf("%+v, %v", samples, err)
+	samples, failed := OfRuns(runs)
+	if len(failed) > 0 || len(samples) != 1 || samples[0].Of != "make -j2" || samples[0].Name != "time" || samples[0].Value != 11 {
+		t.Errorf("%+v, %v", samples, failed)
+	}
+	// A run that cannot be read does not hide the others.
+	runs = append([]*evidence.Run{{ID: "3", Kind: "prove", Body: json.RawMessage(`{"visits":7}`)}, {ID: "4", Kind: "bench", Body: json.RawMessage(`{"series":[{"samples":[1]}]}`)}}, runs...)
+	samples, failed = OfRuns(runs)
+	if len(samples) != 1 || len(failed) != 2 || !strings.HasPrefix(failed[0].Error(), "run 3: ") || failed[1].Error() != "run 4: series 1 has no name" {
+		t.Errorf("%+v, %v", samples, failed)
+	}
+}
+
+// TestOfExperiments: series differ by the directory of a command, and by how a number is found; and
+// each metric is one.
+func TestOfExperiments(t *testing.T) {
+	v := prove.Visit{Values: prove.Values{"time": 2, "size": 30}}
+	v.Arm, v.Phase = prove.Without, prove.Blocks
+	for asked, want := range map[string]string{
+		`{"directory":"/srv/a","metric":"time","percentile":-1}`:                                          "time 2: make in /srv/a; size 30: make in /srv/a",
+		`{"directory":"/srv/b","metric":"time=t ([0-9]+)","percentile":99,"also_metrics":["size=s (.)"]}`: "time 2: make in /srv/b, time=t ([0-9]+), percentile 99; size 30: make in /srv/b, size=s (.)",
+		`{"directory":"/root","metric":"time","percentile":-1,"bench":"memory:thp-random"}`:               "time 2: make; size 30: make",
+		`{"directory":"/srv/a","metric":"gobench:A","also_metrics":["gobench:A:B/op"]}`:                   "time 2: make in /srv/a; size 30: make in /srv/a",
+		`7`: "run 1: its options cannot be read: ",
+	} {
+		e := prove.Evidence{Work: []string{"make"}, Asked: json.RawMessage(asked), Method: prove.Method, Visits: []prove.Visit{v},
+			Design: prove.Design{Metric: prove.Metric{Name: "time", Unit: "s"}, Also: []prove.Metric{{Name: "size"}}}}
+		body, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples, failed := OfRuns([]*evidence.Run{{ID: "1", Kind: "prove", Body: body}})
+		var got []string
+		for _, s := range samples {
+			got = append(got, fmt.Sprintf("%s %v: %s", s.Name, s.Value, s.Of))
+		}
+		for _, err := range failed {
+			got = append(got, err.Error())
+		}
+		if text := strings.Join(got, "; "); !strings.HasPrefix(text, want) || len(samples) > 0 && text != want {
+			t.Errorf("%s: %s, want %s", asked, text, want)
+		}
 	}
 }
 
@@ -299,9 +337,9 @@ func TestDependent(t *testing.T) {
 
 // TestOutputs: every output can be made of every kind of report.
 func TestOutputs(t *testing.T) {
-	few, err := OfRuns(nightly(t)[:3])
-	if err != nil {
-		t.Fatal(err)
+	few, failed := OfRuns(nightly(t)[:3])
+	if len(failed) > 0 {
+		t.Fatal(failed)
 	}
 	same := make([]Sample, 9)
 	for i := range same {
