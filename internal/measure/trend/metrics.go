@@ -24,7 +24,7 @@ func (r *Report) OpenMetrics(out io.Writer, now time.Time) error {
 	}
 	family("points", "Measurements of the series.", func(s *Series) (float64, bool) { return float64(len(s.Points)), true })
 	family("level", "Present level, in the unit of the series.", func(s *Series) (float64, bool) { return s.last(), true })
-	family("worse", "1 if the latest change is for the worse.", func(s *Series) (float64, bool) {
+	family("worse", "1 if the present level is worse than the earlier one.", func(s *Series) (float64, bool) {
 		if s.Verdict == CannotTell {
 			return 0, false
 		}
@@ -33,13 +33,13 @@ func (r *Report) OpenMetrics(out io.Writer, now time.Time) error {
 		}
 		return 0, true
 	})
-	family("effect_ratio", "Improvement by the latest change that counts.", func(s *Series) (float64, bool) {
-		if c := s.counted(); c != nil && s.Relative {
-			return c.Effect, true
+	family("effect_ratio", "Improvement of the present level over the earlier one.", func(s *Series) (float64, bool) {
+		if s.Compared != nil && s.Relative {
+			return s.Compared.Effect, true
 		}
 		return 0, false
 	})
-	family("change_time_seconds", "Time of the latest change that counts, in seconds since 1970.", func(s *Series) (float64, bool) {
+	family("change_time_seconds", "Time of the latest change for the better or the worse, whichever the level is, in seconds since 1970.", func(s *Series) (float64, bool) {
 		if t := s.latest(); !t.IsZero() {
 			return float64(t.Unix()), true
 		}

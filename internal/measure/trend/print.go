@@ -16,23 +16,32 @@ import (
 // stamp is the format of times for people.
 const stamp = "2006-01-02 15:04"
 
-// summarize sets the headline: the latest change for the worse, else for the better; what changed
-// then; and how many series have which verdict.
+// summarize sets the headline: the series that became worse last, else better; what changed then;
+// and how many series have which verdict.
 func (r *Report) summarize() {
 	h := &r.Headline
 	*h = ui.Headline{}
 	s := &r.Series[0]
-	c := s.counted()
+	c := s.decisive()
 	switch {
 	case c != nil:
-		by := s.effectWords(c.Effect, c.Interval)
+		by := s.effectWords(s.Compared.Effect, s.Compared.Interval)
 		if s.Relative {
-			h.Value("effect_percent", math.Round(1000*math.Abs(c.Effect))/10, by)
+			h.Value("effect_percent", math.Round(1000*math.Abs(s.Compared.Effect))/10, by)
 		}
-		h.Line("%s: %s by %s since %s%s", c.Verdict, s.Name, by, c.when(), s.ofWords(r))
-		h.Line("changed then: %s", then(c.Meanwhile))
+		if first := &s.Changes[s.Compared.First]; len(s.Changes) == s.Compared.First+1 {
+			h.Line("%s: %s by %s since %s%s", s.Verdict, s.Name, by, c.when(), s.ofWords(r))
+			h.Line("changed then: %s", then(c.Meanwhile))
+		} else {
+			h.Line("%s: %s by %s compared with before %s%s", s.Verdict, s.Name, by, first.when(), s.ofWords(r))
+			h.Line("latest change for the %s: %s; changed then: %s", s.Verdict, c.when(), then(c.Meanwhile))
+		}
 	case s.Verdict == NoChange:
-		h.Line("no change seen in %d series%s", r.Count(NoChange), visibleWords(s))
+		seen := "seen"
+		if slices.ContainsFunc(r.Series, func(s Series) bool { return s.Compared != nil }) {
+			seen = "left"
+		}
+		h.Line("no change %s in %d series%s", seen, r.Count(NoChange), visibleWords(s))
 	default:
 		h.Line("cannot tell yet: %s needs at least %s", s.Name, h.Count("points_needed", s.Needed, "more measurement"))
 	}
@@ -139,9 +148,12 @@ func (r *Report) grid() *ui.Grid {
 	for i := range r.Series {
 		s := &r.Series[i]
 		row := []string{s.Name, strconv.Itoa(len(s.Points)), withUnit(s.last(), s.Unit), strings.ReplaceAll(string(s.Verdict), "-", " "), "", s.Of, s.shows()}
-		if c := s.counted(); c != nil {
-			row[3] = string(c.Verdict) + " by " + s.effectWords(c.Effect, c.Interval)
-			row[4] = c.when()
+		if c := s.Compared; c != nil {
+			row[3] = "no change left"
+			if s.Verdict != NoChange {
+				row[3] = string(s.Verdict) + " by " + s.effectWords(c.Effect, c.Interval)
+			}
+			row[4] = s.Changes[c.First].when()
 		}
 		g.Rows = append(g.Rows, row)
 	}
@@ -238,14 +250,15 @@ func events(all []Event) *ui.Grid {
 }
 
 // Next returns the arguments of the next call of fettle: the comparison of the runs before and after
-// the latest change. It returns nil without a change, or if the points are not runs.
+// the changes that the verdict is about. It returns nil without a change, or if the points are not
+// runs.
 func (r *Report) Next() []string {
 	s := &r.Series[0]
-	c := s.counted()
-	if c == nil || s.Points[c.At].run == nil {
+	if s.decisive() == nil || s.Points[0].run == nil {
 		return nil
 	}
-	return []string{"runs", "compare", s.Points[c.At-1].Label, s.Points[c.At].Label}
+	before, after := s.Changes[s.Compared.First].At-1, s.Changes[len(s.Changes)-1].At
+	return []string{"runs", "compare", s.Points[before].Label, s.Points[after].Label}
 }
 
 // times reports whether the time of every point is known.

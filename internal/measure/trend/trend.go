@@ -42,7 +42,7 @@ type Report struct {
 // Verdict is the verdict on a series or on a change.
 type Verdict string
 
-// Verdicts on a series: its latest change that counts. A change is better or worse.
+// Verdicts on a series: its present level next to an earlier one. A change is better or worse.
 const (
 	Worse      Verdict = "worse"
 	Better     Verdict = "better"
@@ -61,6 +61,8 @@ type Series struct {
 	Verdict Verdict `json:"verdict"`
 	// Needed is how many more points are needed before a change can be found.
 	Needed int `json:"points_needed,omitempty"`
+	// Compared is what the verdict is about. It is absent if the level did not change.
+	Compared *Comparison `json:"compared,omitempty"`
 	// Relative reports whether noise, effects and intervals are ratios, which needs positive values.
 	// Otherwise they are in the unit of the series.
 	Relative bool `json:"relative"`
@@ -113,6 +115,16 @@ type Change struct {
 	// Meanwhile lists what else changed from the last point that is surely before the change to the
 	// first one surely after it.
 	Meanwhile []Event `json:"meanwhile"`
+}
+
+// Comparison compares the present level of a series with that at Since or, without Since, before the
+// first change that counts.
+type Comparison struct {
+	First    int        `json:"first_change"` // index in Changes of the first change after the earlier level
+	Before   float64    `json:"before"`
+	After    float64    `json:"after"` // present level
+	Effect   float64    `json:"effect"`
+	Interval [2]float64 `json:"effect_interval"` // with a confidence of at least 95 %
 }
 
 // Sample is one point with the series to which it belongs.
@@ -199,12 +211,9 @@ func (s *Series) analyze(o Options, alpha float64) {
 	level := len(values) // points at the present level
 	for _, c := range found.Changes {
 		level = len(values) - c.At
-		x := s.change(c, o)
-		if x.Counts {
-			s.Verdict = x.Verdict
-		}
-		s.Changes = append(s.Changes, x)
+		s.Changes = append(s.Changes, s.change(c, o))
 	}
+	s.compare(found.Changes, o)
 	for _, after := range visibleAfter {
 		if found.Noise == 0 { // any change shows
 			break
@@ -242,27 +251,64 @@ func (s *Series) change(c stats.Change, o Options) Change {
 	if x.Effect < 0 {
 		x.Verdict = Worse
 	}
-	x.Counts = !s.Relative || max(-x.Interval[0], x.Interval[1]) > o.Margin
-	if before := s.Points[c.Latest].Time; !before.IsZero() && before.Before(o.Since) {
-		x.Counts = false
-	}
+	x.Counts = s.exceeds(x.Interval, o.Margin) && s.since(x, o.Since)
 	x.Meanwhile = s.meanwhile(c, o.Machine)
 	return x
 }
 
-// counted returns the latest change that counts, or nil.
-func (s *Series) counted() *Change {
-	for i := len(s.Changes) - 1; i >= 0; i-- {
-		if s.Changes[i].Counts {
+// exceeds reports whether an effect may exceed the margin.
+func (s *Series) exceeds(interval [2]float64, margin float64) bool {
+	return !s.Relative || max(-interval[0], interval[1]) > margin
+}
+
+// since reports whether a change may be after a time. It is true if its time is unknown.
+func (s *Series) since(c Change, t time.Time) bool {
+	latest := s.Points[c.Latest].Time
+	return latest.IsZero() || !latest.Before(t)
+}
+
+// compare sets Compared and, if the levels differ, the verdict.
+func (s *Series) compare(changes []stats.Change, o Options) {
+	first := slices.IndexFunc(s.Changes, func(c Change) bool {
+		return c.Counts || !o.Since.IsZero() && s.since(c, o.Since)
+	})
+	if first < 0 {
+		return
+	}
+	// The errors of two changes with a level in common partly cancel out, so the sum of squares is an
+	// upper limit.
+	size, below, above := 0.0, 0.0, 0.0
+	for _, c := range changes[first:] {
+		size += c.Size
+		below, above = math.Hypot(below, c.Size-c.Interval.Low), math.Hypot(above, c.Interval.High-c.Size)
+	}
+	low, high := s.effect(size-below), s.effect(size+above)
+	c := &Comparison{First: first, Before: s.Changes[first].Before, After: s.last(), Effect: s.effect(size), Interval: [2]float64{min(low, high), max(low, high)}}
+	s.Compared = c
+	differs := len(s.Changes) == first+1 || c.Interval[0] > 0 || c.Interval[1] < 0 // one change is significant
+	switch {
+	case !differs || !s.exceeds(c.Interval, o.Margin):
+	case c.Effect < 0:
+		s.Verdict = Worse
+	default:
+		s.Verdict = Better
+	}
+}
+
+// decisive returns the latest change with the verdict of the series, or nil if it is neither better
+// nor worse.
+func (s *Series) decisive() *Change {
+	for i := len(s.Changes) - 1; s.Compared != nil && i >= s.Compared.First; i-- {
+		if s.Changes[i].Verdict == s.Verdict {
 			return &s.Changes[i]
 		}
 	}
 	return nil
 }
 
-// latest returns the time of the latest change that counts, or zero.
+// latest returns the time of the decisive change, or zero.
 func (s *Series) latest() time.Time {
-	if c := s.counted(); c != nil {
+	if c := s.decisive(); c != nil {
 		return c.Time
 	}
 	return time.Time{}
@@ -279,7 +325,7 @@ func (r *Report) Count(v Verdict) (n int) {
 }
 
 // Gate returns an error unless the report meets an expectation: no-worse is not met by a series
-// whose latest change is for the worse. A report that cannot tell anything is an error too.
+// that is worse. A report that cannot tell anything is an error too.
 func (r *Report) Gate(expected string) error {
 	if n := r.Count(Worse); expected == NoWorse && n > 0 {
 		s := r.Series[0] // the latest to become worse

@@ -315,6 +315,50 @@ func TestNotPositive(t *testing.T) {
 	}
 }
 
+// TestCompared: the present level is compared with that before the first change, or at the time from
+// which changes count.
+func TestCompared(t *testing.T) {
+	day := func(n int) time.Time { return time.Date(2026, 11, 1+n, 3, 0, 0, 0, time.UTC) }
+	for name, c := range map[string]struct {
+		levels  []float64 // of ten points each
+		since   int       // day
+		verdict Verdict
+		effect  float64
+		line    string
+	}{
+		"worse, then a little better": {[]float64{100, 150, 145}, 0, Worse, -0.45, "worse: a by 44.9 % [-45.7, -44.2] compared with before 2026-11-11 "},
+		"only the improvement":        {[]float64{100, 150, 145}, 15, Better, 0.033, "better: a by 3."},
+		"worse, then fixed":           {[]float64{100, 150, 100}, 0, NoChange, 0, "no change left in 1 series"},
+		"fixed in time":               {[]float64{100, 150, 100}, 15, Better, 0.333, "better: a by 33"},
+		"small steps":                 {[]float64{100, 101.5, 103}, 0, Worse, -0.03, "worse: a by 3"},
+		"worse twice":                 {[]float64{100, 120, 144}, 0, Worse, -0.44, "worse: a by 43.9 % [-44.6, -43.2] compared with before 2026-11-11 "},
+	} {
+		r := rand.New(rand.NewPCG(5, 5))
+		var samples []Sample
+		for i := range 10 * len(c.levels) {
+			samples = append(samples, Sample{Name: "a", Unit: "ms", Point: Point{Label: fmt.Sprint(i), Time: day(i), Value: c.levels[i/10] * math.Exp(0.003*r.NormFloat64())}})
+		}
+		o := Options{Margin: 0.02}
+		if name == "small steps" {
+			o.Since = day(0)
+		}
+		if c.since > 0 {
+			o.Since = day(c.since)
+		}
+		report := Analyze(samples, o)
+		s := report.Series[0]
+		if x := s.Compared; s.Verdict != c.verdict || x == nil || math.Abs(x.Effect-c.effect) > 0.01 || x.Interval[0] > c.effect || x.Interval[1] < c.effect || x.Interval[1]-x.Interval[0] > 0.03 {
+			t.Errorf("%s: %s, %+v", name, s.Verdict, x)
+		}
+		if line := report.Headline.Lines[0]; !strings.HasPrefix(line, c.line) {
+			t.Errorf("%s: %s", name, line)
+		}
+		if err := report.Gate(NoWorse); (err != nil) != (c.verdict == Worse) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestDependent: a change among measurements that depend on their neighbors is said to be doubtful.
 func TestDependent(t *testing.T) {
 	r, last := rand.New(rand.NewPCG(1, 2)), 0.0
