@@ -13,14 +13,15 @@ import (
 	"fettle.dev/fettle/internal/stats"
 )
 
-// hyperfineResult is one command of hyperfine's JSON (version 1), in seconds and bytes.
+// hyperfineResult is one command of hyperfine's JSON (version 1), in seconds and bytes. User and
+// System are nil if they were not measured; hyperfine always has them.
 type hyperfineResult struct {
 	Command string    `json:"command"`
 	Mean    float64   `json:"mean"`
 	SD      *float64  `json:"stddev"`
 	Median  float64   `json:"median"`
-	User    float64   `json:"user"`
-	System  float64   `json:"system"`
+	User    *float64  `json:"user,omitempty"`
+	System  *float64  `json:"system,omitempty"`
 	Min     float64   `json:"min"`
 	Max     float64   `json:"max"`
 	Times   []float64 `json:"times"`
@@ -58,13 +59,17 @@ func (e *Evidence) hyperfine(arm Arm) (r hyperfineResult, err error) {
 	if r.Command == "" {
 		r.Command = strings.Join(e.Work, " ") + map[Arm]string{Without: " (without the change)", With: " (with the change)"}[arm]
 	}
-	var user, system []float64
+	all := map[string][]float64{}
 	for _, v := range e.Visits {
 		if v.Arm != arm || !e.Counts(v) {
 			continue
 		}
 		r.Times, r.Codes = append(r.Times, v.Values["time"]), append(r.Codes, 0)
-		user, system = append(user, v.Values["user-time"]), append(system, v.Values["system-time"])
+		for _, name := range []string{"user-time", "system-time"} {
+			if value, measured := v.Values[name]; measured {
+				all[name] = append(all[name], value)
+			}
+		}
 		if memory, measured := v.Values["max-memory"]; measured {
 			r.Memory = append(r.Memory, int64(memory))
 		}
@@ -73,7 +78,15 @@ func (e *Evidence) hyperfine(arm Arm) (r hyperfineResult, err error) {
 		return r, errors.New("no times of a command to export")
 	}
 	r.Mean, r.Median, r.Min, r.Max = stats.Mean(r.Times), stats.Median(r.Times), slices.Min(r.Times), slices.Max(r.Times)
-	r.User, r.System = stats.Mean(user), stats.Mean(system)
+	// Records of older versions do not have these.
+	mean := func(name string) *float64 {
+		if len(all[name]) < len(r.Times) {
+			return nil
+		}
+		m := stats.Mean(all[name])
+		return &m
+	}
+	r.User, r.System = mean("user-time"), mean("system-time")
 	if sd := stats.SD(r.Times); len(r.Times) > 1 && !math.IsNaN(sd) {
 		r.SD = &sd
 	}

@@ -61,6 +61,13 @@ func TestHyperfine(t *testing.T) {
 	if got, err = export(); err != nil || !strings.Contains(got, `"command": "zstd"`) {
 		t.Error(got, err)
 	}
+	for _, v := range e.Visits { // as an older version
+		delete(v.Values, "user-time")
+		delete(v.Values, "system-time")
+	}
+	if got, err = export(); err != nil || strings.Contains(got, `"user"`) || strings.Contains(got, `"system"`) || !strings.Contains(got, `"mean": 2.5`) {
+		t.Error(got, err)
+	}
 	e.Visits = nil
 	if _, err = export(); err == nil || err.Error() != "run 12: no times of a command to export" {
 		t.Error(err)
