@@ -24,8 +24,8 @@ import (
 const maxResultFile = 64 << 20
 
 // ReadFile reads a file of measurements: records of runs (fettle runs export), the output of go test
-// -bench, or JSON of JMH. A file of the last two is one point of each series, unless it says
-// otherwise; see parseBenchfmt.
+// -bench, or JSON of JMH. A file of JMH is one point of each series, and so is the output of go test
+// -bench without the lines that begin a point; see parseBenchfmt.
 func ReadFile(name string) ([]Sample, error) {
 	f, err := host.OpenRegular(name)
 	if err != nil {
@@ -76,8 +76,8 @@ var (
 
 // parseBenchfmt parses the output of go test -bench in Go's benchmark data format
 // (https://go.dev/design/14313-benchmark-format). The repetitions of a benchmark are one point: their
-// median. The name of a series has its unit. A point begins with the file, and with a new value of one of pointKeys. Errors begin with
-// the line.
+// median. The name of a series has its unit. A point begins with the file, and with a new value of
+// one of pointKeys. Errors begin with the line.
 func parseBenchfmt(file, content string) (out []Sample, err error) {
 	config, better := map[string]string{}, map[string]bool{}
 	type key struct {
@@ -87,18 +87,19 @@ func parseBenchfmt(file, content string) (out []Sample, err error) {
 	var order []key
 	values := map[key][]float64{}
 	points := []Point{{Label: file}}
+	fresh := map[string]bool{} // keys since the last result
 	for i, line := range strings.Split(content, "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		if unit, more, ok := benchUnit(line); ok {
 			better[unit] = more
 			continue
 		}
-		if k, v, ok := benchConfig(line); ok {
+		if k, v, ok := benchConfig(line); ok && (k != "date" || isTime(v)) {
 			if old, has := config[k]; slices.Contains(pointKeys, k) && (!has || old != v) {
-				if k == "commit" { // the times are those of the commit before
-					for _, of := range timeKeys {
-						delete(config, of)
-					}
+				if k == "commit" {
+					maps.DeleteFunc(config, func(of, _ string) bool { // times of the commit before
+						return slices.Contains(timeKeys, of) && (!fresh[of] || fresh["commit"])
+					})
 				}
 				p, err := pointOf(file, config, k, v)
 				if err != nil {
@@ -106,12 +107,15 @@ func parseBenchfmt(file, content string) (out []Sample, err error) {
 				}
 				points = append(points, p)
 			}
-			config[k] = v
+			config[k], fresh[k] = v, true
 			continue
 		}
 		name, results, err := benchResult(line)
 		if err != nil {
 			return nil, fmt.Errorf("%d: %w", i+1, err)
+		}
+		if len(results) > 0 {
+			clear(fresh)
 		}
 		for _, r := range results {
 			k := key{len(points) - 1, environment(config), name, r.unit}
@@ -122,8 +126,8 @@ func parseBenchfmt(file, content string) (out []Sample, err error) {
 		}
 	}
 	for _, k := range order {
-		more, told := better[k.u]
-		if !told {
+		more, has := better[k.u]
+		if !has {
 			more = strings.HasSuffix(k.u, "/s") || strings.HasSuffix(k.u, "/sec")
 		}
 		p := points[k.point]
@@ -147,14 +151,18 @@ func pointOf(file string, config map[string]string, key, value string) (Point, e
 		if text == "" {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, text)
-		if err != nil {
+		if !isTime(text) {
 			return p, fmt.Errorf("%s: %q is not a time such as 2026-11-20T13:00:00Z", k, text)
 		}
-		p.Time = at
+		p.Time, _ = time.Parse(time.RFC3339, text)
 		break
 	}
 	return p, nil
+}
+
+func isTime(s string) bool {
+	_, err := time.Parse(time.RFC3339, s)
+	return err == nil
 }
 
 func environment(config map[string]string) string {

@@ -253,15 +253,29 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestPoints: a commit without a time does not get that of the one before.
+// TestPoints: a time before or after the line of its commit counts, but not that of the commit
+// before; and a date in another format is not a time.
 func TestPoints(t *testing.T) {
-	samples, err := parseBenchfmt("f.txt", "BenchmarkA 1 1 x\ncommit: a\ncommit-time: 2026-11-20T13:00:00Z\nBenchmarkA 1 2 x\nBenchmarkA 1 4 x\ncommit: b\nBenchmarkA 1 5 x\n")
-	var got []string
-	for _, s := range samples {
-		got = append(got, fmt.Sprintf("%s %v %v", s.Label, s.Time.IsZero(), s.Value))
-	}
-	if text := strings.Join(got, "; "); err != nil || text != "f.txt true 1; a false 3; b true 5" {
-		t.Errorf("%s, %v", text, err)
+	const at, day = "commit-time: 2026-11-20T13:00:00Z\n", "date: 2026-11-22T13:00:00Z\n"
+	for content, want := range map[string]string{
+		"BenchmarkA 1 1 x\ncommit: a\n" + at + "BenchmarkA 1 2 x\nBenchmarkA 1 4 x\ncommit: b\nBenchmarkA 1 5 x\n":          "f.txt - 1; a 20 3; b - 5",
+		at + "commit: a\nBenchmarkA 1 1 x\n" + at + "commit: b\nBenchmarkA 1 2 x\n" + day + "commit: c\nBenchmarkA 1 3 x\n": "a 20 1; b 20 2; c 22 3",
+		"commit: a\n" + at + "commit: b\n" + day + "BenchmarkA 1 1 x\ncommit: c\nBenchmarkA 1 2 x\n":                        "b 22 1; c - 2",
+		"date: Fri Nov 20 13:00:00 UTC 2026\nBenchmarkA 1 1 x\ndate: today\nBenchmarkA 1 3 x\n":                             "f.txt - 2",
+		"commit: a\n" + at + "date: yesterday\nBenchmarkA 1 1 x\n":                                                          "a 20 1",
+	} {
+		samples, err := parseBenchfmt("f.txt", content)
+		var got []string
+		for _, s := range samples {
+			day := "-"
+			if !s.Time.IsZero() {
+				day = fmt.Sprint(s.Time.Day())
+			}
+			got = append(got, fmt.Sprintf("%s %s %v", s.Label, day, s.Value))
+		}
+		if text := strings.Join(got, "; "); err != nil || text != want {
+			t.Errorf("%q: %s, want %s; %v", content, text, want, err)
+		}
 	}
 }
 
