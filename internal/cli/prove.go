@@ -80,7 +80,7 @@ information (PSI).`,
 	f.DurationVar(&o.Budget, "budget", 30*time.Minute, "start no further run after this time, such as 30m; with --live: total time of all blocks")
 	f.DurationVar(&o.Timeout, "timeout", 0, "time limit of a run (default the budget, at least a minute), and of --change-cmd and --undo-cmd (default 10m)")
 	f.IntVar(&o.Blocks, "blocks", d.Most, "maximum number of blocks of two runs")
-	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; fettle makes more if the machine settles later, and with --a or --a-ref none if the budget is too short for them, unless another number is given")
+	f.IntVar(&o.Washout, "warmup-runs", d.Washout, "minimum number of warm-up runs after each switch; fettle makes more if the machine settles later, and with --a or --a-ref none if the budget is too short for them, unless a number is given")
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of the random order (default a new one, recorded)")
 	f.StringVar(&o.Expect, "expect", "", "exit with 3 unless this is the verdict: faster, slower, better, worse, no-effect, or no-slower or no-worse (met unless it is surely slower or worse, and may be so by more than the margin)")
 	f.BoolVar(&o.Keep, "keep", false, "keep the change if it is better")

@@ -80,6 +80,7 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 		return o.checkResume(f, args)
 	}
 	o.splitMetrics()
+	o.WashoutGiven = f.Changed("warmup-runs")
 	if err := o.suits(f); err != nil {
 		return err
 	}

@@ -278,8 +278,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	p.announce()
 	past := p.visits
 	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Comparison: p.o.Comparison(),
-		// An explicit --warmup-runs counts.
-		Shorten: p.o.Comparison() && p.o.Washout == prove.Defaults(p.design.Metric).Washout,
+		Shorten: p.o.shortens(),
 		Record: func(v prove.Visit) error {
 			p.visits = append(p.visits, v)
 			return p.record.Append(v)

@@ -54,8 +54,10 @@ type Options struct {
 	Timeout time.Duration `json:"timeout_ns"`
 	Blocks  int           `json:"blocks"`
 	Washout int           `json:"washout"`
-	Seed    uint64        `json:"seed"`
-	Anyway  bool          `json:"anyway,omitempty"`
+	// WashoutGiven reports whether Washout was given, and is not the default.
+	WashoutGiven bool   `json:"washout_given,omitempty"`
+	Seed         uint64 `json:"seed"`
+	Anyway       bool   `json:"anyway,omitempty"`
 	// TestSystem is the name of the machine whose programs the change may restart.
 	TestSystem string `json:"test_system,omitempty"`
 
@@ -87,6 +89,12 @@ func notWorse(e *prove.Evidence) bool {
 
 // Comparison reports whether two commands or commits are compared, and nothing is changed.
 func (o *Options) Comparison() bool { return o.A != "" || o.ARef != "" }
+
+// shortens reports whether warm-up runs may be omitted if the budget is too short for them. Records
+// of older versions do not have WashoutGiven.
+func (o *Options) shortens() bool {
+	return o.Comparison() && !o.WashoutGiven && o.Washout == prove.Defaults(prove.Metric{}).Washout
+}
 
 // Expectations returns the words of --expect, sorted.
 func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }
