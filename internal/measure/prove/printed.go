@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"fettle.dev/fettle/internal/stats"
 )
@@ -95,7 +93,7 @@ func BenchmarkMetric(text string) (m Metric, p Printed, ok bool) {
 		case "B/op":
 			m.Unit = "bytes"
 		default:
-			m.Unit, m.More = unit, strings.HasSuffix(unit, "/s")
+			m.Unit, m.More = unit, IsRate(unit)
 		}
 		p.Read = func(output []byte) ([]float64, error) { return readGoBench(output, name, unit, scale) }
 	case hyperfine:
@@ -115,23 +113,21 @@ func goBenchName(text string) (name, unit string) {
 	return text, "ns/op"
 }
 
-// readGoBench returns the values of a benchmark in the output of go test -bench
-// (https://go.dev/design/14313-benchmark-format), times scale. Without a name there must be only one
-// benchmark.
+// readGoBench returns the values of a benchmark in the output of go test -bench, times scale. Without
+// a name there must be only one benchmark.
 func readGoBench(output []byte, name, unit string, scale float64) (values []float64, err error) {
 	var names, units []string // of other benchmarks; of the chosen one
 	number, matched := 0, ""
 	for line := range bytes.Lines(output) {
 		number++
-		f := strings.Fields(string(line))
-		if len(f) < 2 || !isBenchmark(f[0]) {
-			continue // go test -v prints a name on a line of its own
-		}
+		own, results, err := ParseBenchmark(string(line))
 		at := fmt.Sprintf("output:%d: ", number)
-		if n, err := strconv.ParseInt(f[1], 10, 64); err != nil || n <= 0 || len(f) < 4 || len(f)%2 != 0 {
-			return nil, fmt.Errorf("%swant a benchmark's name, its iterations, and pairs of value and unit", at)
+		if err != nil {
+			return nil, fmt.Errorf("%s%w", at, err)
 		}
-		own := strings.TrimPrefix(f[0], "Benchmark")
+		if len(results) == 0 {
+			continue
+		}
 		if name != "" && name != own && name != cpus.ReplaceAllString(own, "") {
 			names = append(names, own)
 			continue
@@ -141,14 +137,10 @@ func readGoBench(output []byte, name, unit string, scale float64) (values []floa
 		}
 		matched = own
 		found := false
-		for i := 2; i < len(f); i += 2 {
-			v, err := strconv.ParseFloat(f[i], 64)
-			if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-				return nil, fmt.Errorf("%s%q is not a number", at, f[i])
-			}
-			units = append(units, f[i+1])
-			if f[i+1] == unit {
-				values, found = append(values, v*scale), true
+		for _, r := range results {
+			units = append(units, r.Unit)
+			if r.Unit == unit {
+				values, found = append(values, r.Value*scale), true
 			}
 		}
 		if !found {
@@ -166,13 +158,6 @@ func readGoBench(output []byte, name, unit string, scale float64) (values []floa
 
 // cpus matches the number of CPUs at the end of a benchmark's name.
 var cpus = regexp.MustCompile(`-\d+$`)
-
-// isBenchmark reports whether a line that begins with this word is a benchmark's.
-func isBenchmark(word string) bool {
-	rest, is := strings.CutPrefix(word, "Benchmark")
-	r, _ := utf8.DecodeRuneInString(rest)
-	return is && !unicode.IsLower(r)
-}
 
 // several lists names once, at most ten.
 func several(names []string) string {

@@ -63,10 +63,12 @@ func TestBenchmarkMetric(t *testing.T) {
 		{"gobench:Decode", goBenchOutput, "s", false, nil, "no benchmark Decode in the output; it has Encode/large:1-2, Encode/small-2"},
 		{"gobench:Encode/small:p99-ns", goBenchOutput, "p99-ns", false, nil, "output:7: no p99-ns; the benchmark has B/op, MB/s, allocs/op, ns/op"},
 		{"gobench", "PASS\n", "s", false, nil, "no line of the output is a result of go test -bench"},
-		{"gobench", "\nBenchmarkX 1 5\n", "s", false, nil, "output:2: want a benchmark's name, its iterations, and pairs of value and unit"},
-		{"gobench", "BenchmarkX many 5 ns/op", "s", false, nil, "output:1: want a benchmark's name"},
-		{"gobench", "BenchmarkX 1 NaN ns/op", "s", false, nil, `output:1: "NaN" is not a number`},
-		{"gobench", "BenchmarkX 1 1e999 ns/op", "s", false, nil, `output:1: "1e999" is not a number`},
+		{"gobench", "\nBenchmarkX 1 5\n", "s", false, nil, "output:2: BenchmarkX: want pairs of a value and a unit after the iterations"},
+		{"gobench", "BenchmarkX many 5 ns/op", "s", false, nil, `output:1: BenchmarkX: "many" is not a number of iterations`},
+		{"gobench", "BenchmarkX 0 5 ns/op", "s", false, nil, `output:1: BenchmarkX: "0" is not a number of iterations`},
+		{"gobench::x/sec", "BenchmarkX 1 5 x/sec\nBenchmarkérable 1\n", "x/sec", true, []float64{5}, ""},
+		{"gobench", "BenchmarkX 1 NaN ns/op", "s", false, nil, `output:1: BenchmarkX: "NaN" is not a measurement`},
+		{"gobench", "BenchmarkX 1 1e999 ns/op", "s", false, nil, `output:1: BenchmarkX: "1e999" is not a measurement`},
 		{"hyperfine:sleep 0.1", hyperfine1, "s", false, []float64{0.3, 0.1, 0.2}, ""},
 		{"hyperfine:one second", hyperfine2, "s", false, []float64{1.5, 1.25}, ""},
 		{"hyperfine", hyperfine2, "s", false, []float64{1.5, 1.25}, ""},
@@ -123,7 +125,7 @@ func TestCommandReads(t *testing.T) {
 	if m, err = command("echo BenchmarkX 1 5 ns/op; echo BenchmarkX 1 20 ns/op", p).Visit(t.Context(), Step{}); err != nil || m.Values["gobench"] < 19e-9 {
 		t.Error(m, err)
 	}
-	if _, err = command("echo BenchmarkX 1", p).Visit(t.Context(), Step{}); err == nil || err.Error() != "gobench: output:1: want a benchmark's name, its iterations, and pairs of value and unit" {
+	if _, err = command("echo BenchmarkX 1", p).Visit(t.Context(), Step{}); err == nil || err.Error() != "gobench: output:1: BenchmarkX: want pairs of a value and a unit after the iterations" {
 		t.Error(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/stats"
 )
 
@@ -110,7 +111,7 @@ func parseBenchfmt(file, content string) (out []Sample, err error) {
 			config[k], fresh[k] = v, true
 			continue
 		}
-		name, results, err := benchResult(line)
+		name, results, err := prove.ParseBenchmark(line)
 		if err != nil {
 			return nil, fmt.Errorf("%d: %w", i+1, err)
 		}
@@ -118,17 +119,17 @@ func parseBenchfmt(file, content string) (out []Sample, err error) {
 			clear(fresh)
 		}
 		for _, r := range results {
-			k := key{len(points) - 1, environment(config), name, r.unit}
+			k := key{len(points) - 1, environment(config), name, r.Unit}
 			if values[k] == nil {
 				order = append(order, k)
 			}
-			values[k] = append(values[k], r.value)
+			values[k] = append(values[k], r.Value)
 		}
 	}
 	for _, k := range order {
 		more, has := better[k.u]
 		if !has {
-			more = strings.HasSuffix(k.u, "/s") || strings.HasSuffix(k.u, "/sec")
+			more = prove.IsRate(k.u)
 		}
 		p := points[k.point]
 		p.Value = stats.Median(values[k])
@@ -200,37 +201,6 @@ func benchUnit(line string) (unit string, more, ok bool) {
 
 // isMeasurement reports whether a value is finite, and small enough to be squared.
 func isMeasurement(v float64) bool { return math.Abs(v) < 1e100 }
-
-type benchMeasured struct {
-	value float64
-	unit  string
-}
-
-// benchResult parses a line of results: "BenchmarkName ITERATIONS VALUE UNIT [VALUE UNIT]...". Other
-// lines have no results.
-func benchResult(line string) (name string, out []benchMeasured, err error) {
-	f := strings.Fields(line)
-	if !strings.HasPrefix(line, "Benchmark") || len(f) < 2 {
-		return "", nil, nil // a name alone is printed by go test -v before the benchmark runs
-	}
-	if after := strings.TrimPrefix(f[0], "Benchmark"); after != "" && after[0] >= 'a' && after[0] <= 'z' {
-		return "", nil, nil // a word
-	}
-	if _, err := strconv.ParseUint(f[1], 10, 63); err != nil {
-		return "", nil, fmt.Errorf("%s: %q is not a number of iterations", f[0], f[1])
-	}
-	if len(f)%2 != 0 || len(f) < 4 {
-		return "", nil, fmt.Errorf("%s: want pairs of a value and a unit after the iterations", f[0])
-	}
-	for i := 2; i < len(f); i += 2 {
-		v, err := strconv.ParseFloat(f[i], 64)
-		if err != nil || !isMeasurement(v) {
-			return "", nil, fmt.Errorf("%s: %q is not a measurement", f[0], f[i])
-		}
-		out = append(out, benchMeasured{v, f[i+1]})
-	}
-	return strings.TrimPrefix(f[0], "Benchmark"), out, nil
-}
 
 // parseJMH parses the JSON of the Java Microbenchmark Harness (-rf json). The file is one point of
 // each benchmark: the median of its iterations, or its score if these are not in the file.

@@ -226,6 +226,7 @@ func TestFiles(t *testing.T) {
 		"odd.txt":   {"goos: linux\nBenchmarkA 1 2\n", "odd.txt:2: BenchmarkA: want pairs"},
 		"nan.txt":   {"BenchmarkA 1 NaN ns/op\n", "nan.txt:1: BenchmarkA: \"NaN\" is not a measurement"},
 		"word.txt":  {"BenchmarkA many 2 ns/op\n", "word.txt:1: BenchmarkA: \"many\" is not a number of iterations"},
+		"zero.txt":  {"BenchmarkA 0 2 ns/op\n", "zero.txt:1: BenchmarkA: \"0\" is not a number of iterations"},
 		"time.txt":  {"commit-time: yesterday\n", "time.txt:1: commit-time: \"yesterday\" is not a time"},
 		"jmh.json":  {`[{"benchmark":"x.B.m","mode":"thrpt","params":{"n":"10","a":"1"},"primaryMetric":{"score":5.5,"scoreUnit":"ops/ms","rawData":[[5,6],[7,8]]}},{"benchmark":"x.B.t","mode":"avgt","primaryMetric":{"score":2.5,"scoreUnit":"us/op"}}]`, "x.B.m a=1 n=10 6.5 true; x.B.t 2.5 false"},
 		"jmh2.json": {`[{"benchmark":"x"}]`, "element 1 has no benchmark or no primaryMetric"},
