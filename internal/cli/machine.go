@@ -16,6 +16,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/measure/quiet"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -83,6 +84,9 @@ func (a *app) machineOn(ctx context.Context, h *host.Host, bad func(error) error
 	m, err := tune.Open(ctx, &tune.Engine{
 		Host: h, Kinds: audit.Kinds(h), Plugins: table.All, StateDir: a.state(), Caller: a.caller, Reason: withoutSecrets(a.asCommand), Note: a.note, At: a.crashPoint,
 		Tell: func(text string) { a.screen.Say("%s", text) },
+		Recovered: func(ctx context.Context, s *journal.State, ids []int) {
+			quiet.LogMissed(h, quiet.StartMissed(ctx, h, s, ids))
+		},
 	}, builtin, dirs, bad)
 	if err != nil {
 		return nil, err

@@ -197,6 +197,9 @@ func (a *app) stayQuiet(ctx context.Context, m *tune.Machine, s *quiet.State, r 
 	if !a.data() {
 		r.PrintBefore(a.screen, l)
 	}
+	if _, err := m.Recover(ctx); err != nil { // as fettle tune
+		return err
+	}
 	res, err := m.Apply(ctx, s.Planner(m.Engine), tune.ApplyOptions{Kind: journal.Apply, OrNothing: true})
 	if res == nil {
 		return err

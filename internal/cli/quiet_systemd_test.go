@@ -132,6 +132,25 @@ func TestQuietUnderSystemd(t *testing.T) {
 		return strings.Fields(out) != nil && strings.Contains(out, "soon") && strings.Contains(out, "kept")
 	})
 
+	await(t, "the missed jobs in the log", func() bool {
+		out, _ := s.run("journalctl --no-pager -t fettle")
+		return strings.Contains(out, "missed: soon.service (soon.timer), due ")
+	})
+
+	// kill -9 of the watchdog, too: the next fettle that writes starts what was missed.
+	s.must(`rm /run/works; fettle quiet --cpus $(cat /sys/devices/system/cpu/online) -- sh -c 'echo $$ >/run/work; echo >/run/works; exec sleep 1000' >/dev/null 2>&1 & echo $! >/run/pid`)
+	await(t, "the command", func() bool { out, err := s.run("test -e /run/works"); return err == nil && out == "" })
+	time.Sleep(2500 * time.Millisecond)
+	s.must("rm -f /root/*; kill -9 $(grep -l watch-[e]xperiment /proc/[0-9]*/cmdline | cut -d/ -f3) $(cat /run/pid) $(cat /run/work)")
+	s.must("fettle tune --set vm.dirty_ratio=25; fettle undo")
+	if now := s.state(); now != before {
+		t.Errorf("%s, want %s", now, before)
+	}
+	await(t, "the missed jobs after both were killed", func() bool {
+		out, _ := s.run("journalctl --no-pager -t fettle | grep -c 'missed: soon.service'; ls /root")
+		return strings.HasPrefix(out, "2\n") && strings.Contains(out, "soon")
+	})
+
 	// The state that stays, and undo.
 	if out, _ := s.run("fettle quiet --cpus $(cat /sys/devices/system/cpu/online); fettle status"); !strings.Contains(out, "until fettle undo") {
 		t.Errorf("%s", out)

@@ -52,6 +52,9 @@ type Engine struct {
 	// Tell, if not nil, is called with warnings about programs that a value runs, such as scripts,
 	// and about experiments that a transaction may disturb.
 	Tell func(text string)
+	// Recovered, if not nil, is called after fettle has undone transactions on its own initiative:
+	// interrupted ones and expired trials. s is the journal's state afterwards.
+	Recovered func(ctx context.Context, s *journal.State, ids []int)
 	// At is called at each point where a crash could leave incomplete work: before and after each
 	// write and each journal operation. Tests end the process there.
 	At func(point string)

@@ -16,7 +16,12 @@ import (
 func (e *Engine) undoAs(ctx context.Context, j *journal.Journal, reason string, ids []int) (*Undone, error) {
 	own := *e
 	own.Reason, own.Note = reason, ""
-	return own.undoLocked(context.WithoutCancel(ctx), j, ids)
+	ctx = context.WithoutCancel(ctx)
+	u, err := own.undoLocked(ctx, j, ids)
+	if u != nil && e.Recovered != nil {
+		e.Recovered(ctx, j.State, u.Undoes)
+	}
+	return u, err
 }
 
 const lateTrial = "trial not confirmed in time"

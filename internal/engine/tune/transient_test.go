@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,8 +190,10 @@ func TestOverdueTrial(t *testing.T) {
 	overdue(false, 15)
 	clock.up += 15 * time.Second
 	overdue(true, 0)
-	if ids, err := e.Recover(context.Background()); err != nil || len(ids) != 1 {
-		t.Errorf("recovered %v (%v), want the trial", ids, err)
+	var reported []int
+	e.Recovered = func(_ context.Context, _ *journal.State, ids []int) { reported = ids }
+	if ids, err := e.Recover(context.Background()); err != nil || len(ids) != 1 || !slices.Equal(reported, ids) {
+		t.Errorf("recovered %v, reported %v (%v), want the trial", ids, reported, err)
 	}
 }
 

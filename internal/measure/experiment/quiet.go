@@ -36,6 +36,7 @@ type Quiet struct {
 
 	held    held
 	tag     string // of the command's processes
+	ended   bool   // restore was called
 	changed atomic.Bool
 }
 
@@ -78,15 +79,20 @@ func (q *Quiet) Run(ctx context.Context, command []string) (err error) {
 	if with[0], err = q.noise(ctx, "in the quiet state"); err != nil {
 		return err
 	}
-	failed := q.run(ctx, command)
+	return q.finish(ctx, q.run(ctx, command), without, with)
+}
+
+// finish measures the noise again and restores the machine after the command, which failed if that
+// is not nil. without and with have the first measurements.
+func (q *Quiet) finish(ctx context.Context, failed error, without, with [2]*quiet.Noise) (err error) {
 	if with[1], err = q.noise(ctx, "in the quiet state"); err != nil {
-		return err
+		return errors.Join(err, failed)
 	}
 	if err := q.restore(ctx); err != nil {
 		return errors.Join(err, failed)
 	}
 	if without[1], err = q.noise(ctx, "afterwards"); err != nil {
-		return err
+		return errors.Join(err, failed)
 	}
 	q.Result.Noise = quiet.Compare(without, with)
 	return failed
@@ -119,7 +125,7 @@ func (q *Quiet) apply(ctx context.Context, deadline *journal.Try) error {
 	q.changed.Store(true)
 	q.held.tunings = append(q.held.tunings, t) // also after an error: Undo decides whether there is something to undo
 	err := t.Apply(ctx)
-	if a := t.Applied; a != nil && a.Tx > 0 {
+	if a := t.Applied; a != nil {
 		q.Result.Transaction, q.Result.Plan = a.Tx, a.Plan
 		if a.Result == journal.ResultPartial {
 			err = nil
@@ -128,16 +134,18 @@ func (q *Quiet) apply(ctx context.Context, deadline *journal.Try) error {
 	switch {
 	case ctx.Err() != nil:
 		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted; machine restored"), err))
-	case errors.Is(err, prove.ErrNoChange):
-		return nil
-	case err != nil:
+	case err != nil && !errors.Is(err, prove.ErrNoChange):
 		return err
 	}
 	return quiet.Act(q.Host)
 }
 
-// run runs the command on the measured CPUs.
+// run runs the command on the measured CPUs. Then it kills all processes that the command left.
 func (q *Quiet) run(ctx context.Context, command []string) error {
+	descendants, err := host.TrackDescendants()
+	if err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, q.Out, os.Stderr
 	cmd.Env = append(os.Environ(), host.EnvTag(q.tag))
@@ -157,13 +165,14 @@ func (q *Quiet) run(ctx context.Context, command []string) error {
 	if err := <-started; err != nil {
 		return ui.Exit(ui.Failed, fmt.Errorf("cannot start the command: %w", err))
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	code := exitCode(cmd.ProcessState)
 	q.Result.Command = &quiet.Ran{Args: command, ExitCode: code, DurationS: time.Since(begun).Seconds()}
 	if code != 0 {
-		return ui.Exit(code, fmt.Errorf("%s ended with exit code %d", command[0], code))
+		err = ui.Exit(code, fmt.Errorf("%s ended with exit code %d", command[0], code))
 	}
-	return err
+	// They would be noise, and stay on the measured CPUs afterwards.
+	return errors.Join(err, descendants.Kill(), host.KillTagged(q.tag))
 }
 
 // exitCode returns the exit code of a process as a shell has it: 128 plus the signal that ended it.
@@ -174,8 +183,13 @@ func exitCode(p *os.ProcessState) int {
 	return p.ExitCode()
 }
 
-// restore undoes the state and starts the jobs that were missed. It does nothing the second time.
+// restore undoes the state and starts the jobs that were missed. It does nothing the second time,
+// also if the first failed.
 func (q *Quiet) restore(ctx context.Context) error {
+	if q.ended {
+		return nil
+	}
+	q.ended = true
 	ctx = context.WithoutCancel(ctx)
 	applied := len(q.held.tunings) > 0 && q.Result.Transaction > 0
 	err := q.held.release(ctx, "cannot restore the machine")

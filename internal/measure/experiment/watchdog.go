@@ -171,6 +171,6 @@ func undoExperiments(ctx context.Context, m *tune.Machine, deadline time.Duratio
 	if _, err = m.Undo(ctx, standing...); err != nil {
 		return err
 	}
-	quiet.StartMissed(ctx, m.Host, s, standing)
+	quiet.LogMissed(m.Host, quiet.StartMissed(ctx, m.Host, s, standing))
 	return nil
 }

@@ -29,7 +29,7 @@ func switchable(h *host.Host) (on bool, why string) {
 	if control, _ := plugin.Attribute(h, cpuDir+"/smt/control"); control != "on" {
 		return false, ""
 	}
-	// A CPU that goes offline leaves the cpusets of version 1 for ever (cgroup-v1/cpusets.rst).
+	// A CPU that goes offline leaves the cpusets of version 1 permanently (cgroup-v1/cpusets.rst).
 	mounts, _ := plugin.Attribute(h, "/proc/self/mounts")
 	for line := range strings.Lines(mounts) {
 		f := strings.Fields(line)

@@ -148,12 +148,13 @@ type Missed struct {
 
 // StartMissed returns the jobs that were due while the transactions, which are undone, had stopped
 // timers and frozen cron. It starts them, unless their timer or cron does. It does not wait for
-// them.
+// them. After a reboot it does nothing: timers and cron were started anew.
 func StartMissed(ctx context.Context, h *host.Host, state *journal.State, ids []int) (out []Missed) {
 	now := h.Clock.Now()
+	boot, _ := h.BootID()
 	for _, id := range ids {
 		t := state.Tx(id)
-		if t == nil {
+		if t == nil || t.BootID != boot {
 			continue
 		}
 		for _, en := range t.Entries {

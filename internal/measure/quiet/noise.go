@@ -134,8 +134,8 @@ type Comparison struct {
 	// Without and With are the two measurements of each state.
 	Without [2]*Noise `json:"without"`
 	With    [2]*Noise `json:"with"`
-	// Ratio is the noise with the quiet state, relative to that without; both geometric means. Interval is its 95 %
-	// confidence interval.
+	// Ratio is the noise with the quiet state, relative to that without; both are geometric means.
+	// Interval is its 95 % confidence interval.
 	Ratio    float64    `json:"ratio"`
 	Interval [2]float64 `json:"interval"`
 	// Changed reports whether the interval excludes 1.

@@ -337,6 +337,32 @@ func TestCompareSays(t *testing.T) {
 	}
 }
 
+func TestSummarize(t *testing.T) {
+	ran := &Ran{Args: []string{"make"}, ExitCode: 3, DurationS: 2}
+	one := tune.Step{Action: tune.Write}
+	for name, x := range map[string]struct {
+		result Result
+		want   string
+	}{
+		"planned":                     {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}}, "1 value would be set; measured CPUs: 1-7"},
+		"nothing to change":           {Result{Plan: &tune.Plan{}}, "all values are set already; measured CPUs: 1-7"},
+		"nothing to change, and ran":  {Result{Plan: &tune.Plan{}, Command: ran}, "make ended with exit code 3 after 2 s\nall values are set already; measured CPUs: 1-7"},
+		"ran":                         {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true}, "make ended with exit code 3 after 2 s\n1 value set for that time and restored (transaction 4); measured CPUs: 1-7"},
+		"ran, and cannot be restored": {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4}, "make ended with exit code 3 after 2 s\nquiet: 1 value set (transaction 4) until fettle undo 4; measured CPUs: 1-7"},
+		"stays":                       {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Transaction: 4}, "quiet: 1 value set (transaction 4) until fettle undo 4; measured CPUs: 1-7"},
+	} {
+		r := NewResult(machine.Mounted(t, nil), &State{CPUs: CPUs{Measured: unit.CPUs(1, 2, 3, 4, 5, 6, 7)}}, x.result.Plan)
+		r.Command, r.Transaction, r.Undone = x.result.Command, x.result.Transaction, x.result.Undone
+		r.Summarize()
+		if got := strings.Join(r.Headline.Lines, "\n"); got != x.want {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+		if n := r.Headline.Figures["measured_cpus"]; n != 7 {
+			t.Errorf("%s: %v measured CPUs", name, n)
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	times := make([]float64, 100)
 	for i := range times {

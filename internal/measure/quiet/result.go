@@ -3,7 +3,6 @@ package quiet
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/engine/tune"
@@ -32,6 +31,8 @@ type Result struct {
 	// Noise is null if it was not measured.
 	Noise  *Comparison `json:"noise"`
 	Missed []Missed    `json:"missed_jobs"`
+
+	measured int // number of measured CPUs
 }
 
 // Ran is a command that ran in the quiet state.
@@ -43,14 +44,14 @@ type Ran struct {
 
 // NewResult returns the result of a plan that is not applied yet.
 func NewResult(h *host.Host, s *State, plan *tune.Plan) *Result {
-	r := &Result{Schema: "fettle/quiet/v1", CPUs: s.Measured.String(), Housekeeping: s.Housekeeping.String(), Plan: plan, Actions: []string{}, Limits: append([]string{}, s.Limits...), Missed: []Missed{}}
+	r := &Result{Schema: "fettle/quiet/v1", CPUs: s.Measured.String(), Housekeeping: s.Housekeeping.String(), Plan: plan, Actions: []string{}, Limits: append([]string{}, s.Limits...), Missed: []Missed{}, measured: s.Measured.Len()}
 	for _, a := range actions(h) {
 		r.Actions = append(r.Actions, a.text)
 	}
 	return r
 }
 
-// where says which CPUs do what.
+// where names the measured CPUs, and those for everything else.
 func (r *Result) where() string {
 	line := "measured CPUs: " + r.CPUs
 	if r.Housekeeping != "" {
@@ -73,13 +74,17 @@ func (r *Result) Summarize() {
 			left++
 		}
 	}
-	h.Value("measured_cpus", float64(strings.Count(r.CPUs, ",")+1), "")
+	h.Value("measured_cpus", float64(r.measured), "")
 	values := h.Count("values", wrote, "value")
+	if r.Command != nil || r.Undone {
+		h.Line("%s", r.ran(&h))
+	}
 	switch {
+	case r.Transaction == 0 && wrote == 0:
+		h.Line("all values are set already; %s", r.where())
 	case r.Transaction == 0:
 		h.Line("%s would be set; %s", values, r.where())
 	case r.Undone:
-		h.Line("%s", r.ran(&h))
 		h.Line("%s set for that time and restored (transaction %d); %s", values, r.Transaction, r.where())
 	default:
 		h.Line("quiet: %s set (transaction %d) until fettle undo %d; %s", values, r.Transaction, r.Transaction, r.where())
@@ -143,10 +148,21 @@ func (r *Result) PrintAfter(s *ui.Screen) {
 // PrintMissed prints the jobs that were due meanwhile.
 func PrintMissed(s *ui.Screen, missed []Missed) {
 	for _, m := range missed {
-		what := "started now"
-		if !m.Started {
-			what = m.Why
-		}
-		ui.PrintLine(s, "· missed: %s (%s), due %s: %s", m.Job, m.From, m.Due.Local().Format("15:04:05"), what)
+		ui.PrintLine(s, "· %s", m.String())
 	}
+}
+
+// LogMissed writes the jobs that were due meanwhile to the system log.
+func LogMissed(h *host.Host, missed []Missed) {
+	for _, m := range missed {
+		_ = h.Log(m.String())
+	}
+}
+
+func (m *Missed) String() string {
+	what := "started now"
+	if !m.Started {
+		what = m.Why
+	}
+	return fmt.Sprintf("missed: %s (%s), due %s: %s", m.Job, m.From, m.Due.Local().Format("15:04:05"), what)
 }
