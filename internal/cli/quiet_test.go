@@ -203,7 +203,7 @@ func TestQuietInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := cmd.Wait()
-		if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "interrupted; machine restored") {
+		if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(said.String(), "and restored (transaction ") || !strings.Contains(said.String(), "fettle: interrupted\n") {
 			t.Errorf("%v: %v: %s", signal, err, &said)
 		}
 		if d := before.Differences(quietValues(t, p.machine)); len(d) > 0 {

@@ -104,7 +104,7 @@ func (q *Quiet) noise(ctx context.Context, when string) (*quiet.Noise, error) {
 	defer q.Screen.Status("")
 	n, err := quiet.Measure(ctx, q.State.Measured.Numbers()[0], q.Phase)
 	if ctx.Err() != nil {
-		return nil, ui.Exit(ui.Interrupted, errors.New("interrupted; machine restored"))
+		return nil, ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
 	return n, err
 }
@@ -133,7 +133,7 @@ func (q *Quiet) apply(ctx context.Context, deadline *journal.Try) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted; machine restored"), err))
+		return ui.Exit(ui.Interrupted, errors.Join(errors.New("interrupted"), err))
 	case err != nil && !errors.Is(err, prove.ErrNoChange):
 		return err
 	}
