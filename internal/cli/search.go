@@ -74,7 +74,7 @@ The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 	o.Blocks = d.Most
 	cliutil.Between(f, "percentile", 0.0, 100, 99)
 	cliutil.Percent(f, "margin", "2%")
-	cliutil.Reads(f, "try", "vm.swappiness=10,30", func(word string) error { _, err := experiment.ParseTry(word); return err })
+	cliutil.Reads(f, "try", "vm.swappiness=10,30", experiment.CheckTry)
 	cliutil.Reads(f, "space", "disk:sda", experiment.ParseSpace)
 	cliutil.Between(f, "alpha", 0.001, 0.2, 0.05)
 	cliutil.Between(f, "runs", search.FewestRuns, search.MostRuns, 60)

@@ -37,8 +37,14 @@ func namesOf(name string) []string {
 	return strings.Split(another().ReplaceAllString(name, "\x00$1"), "\x00")
 }
 
-// ParseTry parses SETTING=VALUE,VALUE,... or SETTING+KIND:SETTING=VALUE,VALUE,...
-func ParseTry(word string) (t try, err error) {
+// CheckTry returns an error unless a word is an argument of --try.
+func CheckTry(word string) error {
+	_, err := parseTry(word)
+	return err
+}
+
+// parseTry parses SETTING=VALUE,VALUE,... or SETTING+KIND:SETTING=VALUE,VALUE,...
+func parseTry(word string) (t try, err error) {
 	name, list, found := strings.Cut(word, "=")
 	if !found || name == "" {
 		return t, fmt.Errorf("%q: want SETTING=VALUE,VALUE, such as vm.swappiness=10,30,100", word)
@@ -73,7 +79,7 @@ func (t try) sets(value string) (sets []string) {
 func (p *Experiment) space(ctx context.Context, o SearchOptions) (s search.Space, tested []tune.Step, err error) {
 	seen := map[setting.Setting]string{}
 	add := func(word, option string) error {
-		t, err := ParseTry(word)
+		t, err := parseTry(word)
 		if err != nil {
 			return ui.Exit(ui.Usage, fmt.Errorf("%s %w", option, err))
 		}
