@@ -34,6 +34,7 @@ var notRun = map[string]string{
 	"runs show":            "needs a run",
 	"runs trend":           "needs runs",
 	"schedule import-cron": "needs a crontab of tuned-adm",
+	"search":               "takes minutes; testdata/script/search.txtar runs some",
 	"size puppet":          "needs a Puppet Server",
 }
 
