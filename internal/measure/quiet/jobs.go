@@ -194,7 +194,7 @@ func start(ctx context.Context, h *host.Host, j job) Missed {
 	case err != nil:
 		m.Why = err.Error()
 	case at < 0:
-		m.Why = "not started: its timer is no longer active"
+		m.Why = "not started: its timer was stopped meanwhile"
 	case !active[at].Last.Before(j.Due): // with Persistent=, or OnBootSec= in the past
 		m.Why = "its timer has started it"
 	default:

@@ -125,6 +125,7 @@ func (c *Course) Runs() int { return len(c.taken) }
 // Took records the cost of the run from Next, a logarithm of which less is better, and its time.
 func (c *Course) Took(cost, seconds float64) {
 	c.take(taken{Step: c.next, cost: cost}, seconds)
+	c.advance()
 }
 
 // Stopped records that a brake stopped the run from Next. Its point is not tried again, nor is any
@@ -139,9 +140,6 @@ func (c *Course) Stopped(seconds float64) {
 func (c *Course) take(t taken, seconds float64) {
 	c.taken = append(c.taken, t)
 	c.spent += seconds
-	if !t.stopped {
-		c.advance()
-	}
 }
 
 // progress returns the used share of the runs or the time, whichever is larger.
