@@ -114,6 +114,16 @@ func database(t *testing.T) {
 // foreman starts the stand-in for Foreman on foremanURL; database comes first.
 func foreman(t *testing.T, p puma) *exec.Cmd {
 	t.Helper()
+	// The workers of a Puma that was killed still answer for a moment.
+	t.Cleanup(func() {
+		product.Eventually(t, "nothing listens on port 3000", func() bool {
+			c, err := net.Dial("tcp", "127.0.0.1:3000")
+			if err == nil {
+				c.Close()
+			}
+			return err != nil
+		})
+	})
 	config := filepath.Join(t.TempDir(), "config/puma/production.rb")
 	machine.Write(t, "/", map[string]string{config: product.ForemansConfig})
 	product.Command(t, "sh", "-c", "chmod -R a+rX /tmp && install -d -o www-data "+filepath.Dir(config)+"/../../tmp")
