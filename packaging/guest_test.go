@@ -15,36 +15,10 @@ import (
 func TestGuest(t *testing.T) {
 	root.Nightly(t, "boots a virtual machine")
 	dir := twoVersions(t)
-	m := vm.Boot(t, vm.Options{})
+	m := guest{vm.Boot(t, vm.Options{}), t}
+	run, must, eventually := m.run, m.must, m.eventually
 	for _, v := range []string{"1", "2"} {
 		m.Put(dir+"/"+v+".deb", "/root/"+v+".deb")
-	}
-	const patience = 8 * time.Minute
-	run := func(command string) (string, int) {
-		r, err := m.Exec(vm.Request{TimeoutS: patience.Seconds(), Argv: []string{"sh", "-c", command + " 2>&1"}})
-		if err != nil {
-			t.Fatalf("%s: %v", command, err)
-		}
-		return string(r.Stdout) + string(r.Stderr), r.Code
-	}
-	must := func(command string) string {
-		t.Helper()
-		out, code := run(command)
-		if code != 0 {
-			t.Fatalf("%s: exit %d\n%s", command, code, out)
-		}
-		return out
-	}
-	eventually := func(command, want string) {
-		t.Helper()
-		got := ""
-		if !root.Eventually(patience, func() bool {
-			got, _ = run(command)
-			return strings.TrimSpace(got) == want
-		}) {
-			log, _ := run("journalctl --no-pager -b -u fettle -u fettle-recover -u tuned | tail -40")
-			t.Fatalf("%s: %q, want %q\n%s", command, got, want, log)
-		}
 	}
 	const units = "systemctl is-active tuned fettle; systemctl is-enabled tuned fettle fettle-recover"
 	must("echo virtual-guest >/etc/tuned/active_profile; echo manual >/etc/tuned/profile_mode; systemctl enable tuned; systemctl start --no-block tuned")
@@ -108,4 +82,45 @@ func TestGuest(t *testing.T) {
 	eventually("cat /proc/sys/vm/swappiness", "30")
 	// The virtual machine has an agent, a port and a disk of the test's.
 	eventually("find /etc /var/lib /run /usr -xdev -name '*fettle*' ! -name '*fettle-agent*' ! -name '*fettle*test*' ! -path '/var/lib/dpkg/*' ! -path '/etc/initramfs-tools/*' ! -path '*/fettle-test*'", "")
+}
+
+// guest is a virtual machine on which a package comes and goes.
+type guest struct {
+	*vm.VM
+	t *testing.T
+}
+
+// patience is how long a command may take, and how long its result may be awaited.
+const patience = 8 * time.Minute
+
+// run runs a shell command, and returns its output and exit code.
+func (g guest) run(command string) (string, int) {
+	g.t.Helper()
+	r, err := g.Exec(vm.Request{TimeoutS: patience.Seconds(), Argv: []string{"sh", "-c", command + " 2>&1"}})
+	if err != nil {
+		g.t.Fatalf("%s: %v", command, err)
+	}
+	return string(r.Stdout) + string(r.Stderr), r.Code
+}
+
+func (g guest) must(command string) string {
+	g.t.Helper()
+	out, code := g.run(command)
+	if code != 0 {
+		g.t.Fatalf("%s: exit %d\n%s", command, code, out)
+	}
+	return out
+}
+
+// eventually waits until a command prints want.
+func (g guest) eventually(command, want string) {
+	g.t.Helper()
+	got := ""
+	if !root.Eventually(patience, func() bool {
+		got, _ = g.run(command)
+		return strings.TrimSpace(got) == want
+	}) {
+		log, _ := g.run("journalctl --no-pager -b -u fettle -u fettle-recover -u tuned | tail -40")
+		g.t.Fatalf("%s: %q, want %q\n%s", command, got, want, log)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,8 +87,10 @@ func (f *numaFigures) table() (text string, unmet []string) {
 	}{
 		{fmt.Sprintf("memory of %d processes by node (`numa show -p sleep`)", numaProcesses), "numastat -p sleep", "show", 0.5},
 		{"the same as numastat's table (`numa show --numastat -p sleep`)", "numastat -p sleep", "show --numastat", 0},
+		{"the kernel's part: their numa_maps are only read", "numastat -p sleep", "read", 0},
 		{fmt.Sprintf("a process with %d mappings (`numa show -p PID`)", numaMappings), "numastat -p PID", "show -p PID", 1},
 		{"the same as numastat's table", "numastat -p PID", "show --numastat -p PID", 1},
+		{"the kernel's part: its numa_maps is only read", "numastat -p PID", "read PID", 0},
 		{fmt.Sprintf("look at %d processes twice (`numa balance --dry-run --all`)", balanceProcesses), "numad", "balance", 1},
 	} {
 		theirs, ours := f.CPU[j.peer], f.CPU[j.fettle]
@@ -160,7 +163,7 @@ type numaBench struct {
 	t                     *testing.T
 	dir, fettle, programs string
 	figures               numaFigures
-	sleepers              int
+	sleepers              []string // their process numbers
 }
 
 // measureNuma runs in the namespaces, and writes its figures to a file.
@@ -171,16 +174,17 @@ func measureNuma(t *testing.T) {
 	}
 	b := &numaBench{t: t, dir: words[0], fettle: words[1], programs: words[2], figures: numaFigures{map[string][]time.Duration{}, map[string]int{}, map[string]int{}, map[string]int{}}}
 	b.twoNodes()
-	b.sleepers = 0
 	b.sleep(numaProcesses)
 	state := filepath.Join(b.dir, "state")
 	numastat, fettle := filepath.Join(b.programs, "numastat"), []string{b.fettle, "numa", "--state-dir", state}
 	mapped := b.mappings()
 	for range numaRounds {
 		b.cpu("numastat -p sleep", numastat, "-p", "sleep")
+		b.read("read", b.sleepers...)
 		b.cpu("show", append(fettle, "show", "-p", "sleep")...)
 		b.cpu("show --numastat", append(fettle, "show", "--numastat", "-p", "sleep")...)
 		b.cpu("numastat -p PID", numastat, "-p", mapped)
+		b.read("read PID", mapped)
 		b.cpu("show -p PID", append(fettle, "show", "-p", mapped)...)
 		b.cpu("show --numastat -p PID", append(fettle, "show", "--numastat", "-p", mapped)...)
 	}
@@ -234,8 +238,8 @@ func (b *numaBench) twoNodes() {
 
 // sleep starts processes until there are so many. They end with the namespace.
 func (b *numaBench) sleep(n int) {
-	for ; b.sleepers < n; b.sleepers++ {
-		b.start("sleep", "100000")
+	for len(b.sleepers) < n {
+		b.sleepers = append(b.sleepers, strconv.Itoa(b.start("sleep", "100000").Process.Pid))
 	}
 	time.Sleep(time.Second) // until the last one sleeps
 }
@@ -288,6 +292,34 @@ func (b *numaBench) cpu(name string, argv ...string) {
 		b.t.Fatalf("%q: %v\n%s", argv, err, out)
 	}
 	b.figures.CPU[name] = append(b.figures.CPU[name], c.ProcessState.UserTime()+c.ProcessState.SystemTime())
+}
+
+// read measures the processor time that the kernel takes for the numa_maps of processes.
+func (b *numaBench) read(name string, pids ...string) {
+	b.t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	spent := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+			b.t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before, buffer := spent(), make([]byte, 64<<10)
+	for _, pid := range pids {
+		fd, err := unix.Open("/proc/"+pid+"/numa_maps", unix.O_RDONLY, 0)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		for n := 1; n > 0; {
+			if n, err = unix.Read(fd, buffer); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		unix.Close(fd)
+	}
+	b.figures.CPU[name] = append(b.figures.CPU[name], spent()-before)
 }
 
 // numad starts numad, and returns the process that it leaves. Its interval is 5 s, and it leaves

@@ -88,7 +88,7 @@ type Ending string
 // The endings.
 const (
 	EndedRuns Ending = "runs" // or time
-	EndedFlat Ending = "flat" // no point can be expected to gain the margin
+	EndedFlat Ending = "flat" // hardly any point can gain the margin
 	EndedLead Ending = "lead" // besides the default, one point is left
 )
 
@@ -160,7 +160,7 @@ func (c *Course) advance() {
 	r := rand.New(rand.NewPCG(c.design.Seed, uint64(len(c.taken))))
 	if c.racing == nil {
 		if c.progress() < exploring {
-			if c.flat(r) {
+			if c.flat() {
 				c.ended = EndedFlat
 				return
 			}
@@ -333,24 +333,30 @@ func (c *Course) level(run int) float64 {
 	return 0
 }
 
-// flat reports whether, by what is known, hardly any point can be expected to gain the margin. It
-// asks for at least twelve runs other than the default.
-func (c *Course) flat(r *rand.Rand) bool {
+// flat reports whether, by what is known, hardly any point can gain the margin. It asks for at
+// least twelve runs other than the default.
+func (c *Course) flat() bool {
 	if len(c.taken)%defaultEvery != 0 {
 		return false
 	}
+	bound, ok := c.Bound()
+	return ok && bound < c.design.Margin
+}
+
+// Bound returns the gain, as a difference of logarithms, that no point exceeds with a probability of
+// 95 %, by the model. ok is false after fewer than twelve runs other than the default, and where
+// each combination was measured, which needs no model.
+func (c *Course) Bound() (gain float64, ok bool) {
 	obs := c.observations()
-	if len(obs) < fewestTried {
-		return false
+	if c.all || len(obs) < fewestTried {
+		return 0, false
 	}
+	r := rand.New(rand.NewPCG(c.design.Seed, uint64(len(c.taken))))
 	m := fit(obs, c.width(), 0)
-	const draws = 200
-	gains := 0
-	for range draws {
+	gains := make([]float64, 200)
+	for i := range gains {
 		w := m.sample(r)
-		if -dot(c.design.features(c.best(w)), w) >= c.design.Margin {
-			gains++
-		}
+		gains[i] = -dot(c.design.features(c.best(w)), w)
 	}
-	return gains < draws/20
+	return stats.Quantile(gains, 0.95), true
 }

@@ -55,7 +55,10 @@ type Evidence struct {
 	// looked better than the default by the margin.
 	Best []string `json:"best,omitempty"`
 	// Seen is the improvement that the search saw at the best point, a ratio. It overestimates.
-	Seen  float64 `json:"seen_ratio,omitempty"`
+	Seen float64 `json:"seen_ratio,omitempty"`
+	// Bound is the gain, a ratio, that no combination exceeds with a probability of 95 %, by a model
+	// without interactions of settings. It is 0 if it is unknown.
+	Bound float64 `json:"gain_bound_ratio,omitempty"`
 	Proof *Proof  `json:"proof,omitempty"`
 	// Kept reports whether the proved values were kept.
 	Kept   bool    `json:"kept,omitempty"`
@@ -119,12 +122,20 @@ func (e *Evidence) Sum(c *Course) {
 	}
 	e.Best = e.Design.Changes(best)
 	if len(e.Best) > 0 {
-		e.Seen = math.Expm1(gain)
-		if !e.Metric.More {
-			e.Seen = -math.Expm1(-gain)
-		}
+		e.Seen = e.ratio(gain)
+	}
+	if bound, ok := c.Bound(); ok {
+		e.Bound = e.ratio(bound)
 	}
 	e.Text = e.sentence()
+}
+
+// ratio returns a gain, a difference of logarithms, as a share of the default's value.
+func (e *Evidence) ratio(gain float64) float64 {
+	if e.Metric.More {
+		return math.Expm1(gain)
+	}
+	return -math.Expm1(-gain)
 }
 
 // sentence returns the result in words.
@@ -142,7 +153,10 @@ func (e *Evidence) sentence() string {
 	}
 	margin := unit.Digits(100 * math.Expm1(e.Design.Margin))
 	if e.Ending == EndedFlat {
-		return fmt.Sprintf("nothing to gain here: after %s, hardly any combination can be better by %s %%", runs, margin)
+		return fmt.Sprintf("nothing to gain here: after %s, no combination is likely to be better by %s %%", runs, margin)
+	}
+	if e.Bound > 0 {
+		return fmt.Sprintf("cannot tell: in %s no combination looked better by %s %%; gains above %s %% are unlikely, and smaller ones need a larger --budget and more --runs", runs, margin, unit.Digits(100*e.Bound))
 	}
 	return fmt.Sprintf("cannot tell: in %s no combination looked better by %s %%; one may with a larger --budget and more --runs", runs, margin)
 }

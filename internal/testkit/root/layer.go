@@ -34,6 +34,13 @@ func Numactl(t testing.TB) string {
 	return filepath.Join(layer(t, "numactl", "layer", "numactl")[0], "usr/bin")
 }
 
+// SELinux returns a directory with Debian's SELinux policy and its programs.
+func SELinux(t testing.TB) string {
+	t.Helper()
+	Nightly(t, "needs an SELinux policy")
+	return layer(t, "SELinux", "layer", "selinux")[0]
+}
+
 // layer runs a script of test/root that prints a layer and the tree below it. Only the slow
 // matrix uses layers, so the first test that needs one builds it. That takes two minutes and
 // needs the network.

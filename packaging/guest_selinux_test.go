@@ -1,0 +1,61 @@
+package packaging
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fettle.dev/fettle/internal/testkit/root"
+	"fettle.dev/fettle/internal/testkit/vm"
+)
+
+// TestGuestSELinux installs, tunes, reboots, undoes and removes with Debian's policy enforcing. Nothing
+// of fettle is denied, and its files have the labels that the policy gives them.
+func TestGuestSELinux(t *testing.T) {
+	root.Nightly(t, "boots a virtual machine")
+	dir, policy := twoVersions(t), filepath.Join(t.TempDir(), "policy.tar")
+	if out, err := exec.Command("tar", "-C", root.SELinux(t), "--exclude=./var/lib/dpkg", "--exclude=./var/cache", "-cf", policy, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m := guest{vm.Boot(t, vm.Options{}), t}
+	m.Put(policy, "/root/policy.tar")
+	m.Put(dir+"/1.deb", "/root/1.deb")
+	m.must("tar -C / -xf /root/policy.tar && rm /root/policy.tar && ldconfig && setfiles -F /etc/selinux/default/contexts/files/file_contexts / && sync")
+	m.Append("security=selinux selinux=1 enforcing=1")
+	m.Reboot()
+	if got := strings.TrimSpace(m.must("getenforce")); got != "Enforcing" {
+		t.Fatalf("SELinux: %s", got)
+	}
+	unlabeled := func(when string) {
+		t.Helper()
+		if out, _ := m.run("restorecon -nvR /usr/bin/fettle /usr/lib/systemd/system /etc/systemd/system /etc/sysctl.d /etc/modprobe.d /etc/udev /var/lib/fettle /etc/fettle 2>/dev/null"); out != "" {
+			t.Errorf("%s: other labels than the policy's:\n%s", when, out)
+		}
+	}
+	undenied := func(when string) {
+		t.Helper()
+		if out, _ := m.run("journalctl --no-pager -b _TRANSPORT=audit + _TRANSPORT=kernel | grep 'avc: *denied' | grep -i fettle | grep -v fettle-agent"); out != "" {
+			t.Errorf("%s: denied\n%s", when, out)
+		}
+	}
+
+	m.must("dpkg -i /root/1.deb")
+	m.must("fettle tune --persist latency-performance")
+	m.must("fettle verify")
+	unlabeled("after installation")
+	undenied("after installation")
+	m.Reboot()
+	m.eventually("cat /proc/sys/vm/swappiness", "10")
+	m.eventually("systemctl is-active fettle", "active")
+	if got := strings.TrimSpace(m.must("cat /proc/$(systemctl show --property MainPID --value fettle)/attr/current | tr -d '\\0'")); got != "system_u:system_r:initrc_t:s0" {
+		t.Errorf("the daemon runs as %s", got)
+	}
+	m.must("fettle verify")
+	undenied("after the reboot")
+	m.must("fettle undo")
+	m.eventually("cat /proc/sys/vm/swappiness", "60")
+	unlabeled("after undo")
+	m.must("apt-get -y purge fettle")
+	undenied("after the removal")
+}
