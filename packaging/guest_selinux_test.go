@@ -21,7 +21,8 @@ func TestGuestSELinux(t *testing.T) {
 	m := guest{vm.Boot(t, vm.Options{}), t}
 	m.Put(policy, "/root/policy.tar")
 	m.Put(dir+"/1.deb", "/root/1.deb")
-	m.must("tar -C / -xf /root/policy.tar && rm /root/policy.tar && ldconfig && setfiles -F /etc/selinux/default/contexts/files/file_contexts / && sync")
+	// The kernel has no audit system before SELinux: at its end setfiles complains, and exits with 255.
+	m.must("tar -C / -xf /root/policy.tar && rm /root/policy.tar && ldconfig && { setfiles -F /etc/selinux/default/contexts/files/file_contexts / || [ $? = 255 ]; } && sync")
 	m.Append("security=selinux selinux=1 enforcing=1")
 	m.Reboot()
 	if got := strings.TrimSpace(m.must("getenforce")); got != "Enforcing" {
