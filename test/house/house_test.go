@@ -39,7 +39,7 @@ const testSupport = 100
 // districts are the house, from the ground up.
 var districts = []district{
 	{path: "internal/unit", layer: 0, budget: budget{1, 750, 36}},
-	{path: "internal/stats", layer: 0, budget: budget{1, 1130, 31}},
+	{path: "internal/stats", layer: 0, budget: budget{1, 1150, 31}},
 	{path: "internal/text", layer: 0, budget: budget{1, 430, 23}},
 	{path: "internal/host", layer: 0, budget: budget{1, 8670, 110}},
 	{path: "internal/ui", layer: 0, budget: budget{2, 2860, 93}},
