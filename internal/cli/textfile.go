@@ -50,14 +50,15 @@ func (t *textfile) run(ctx context.Context, verb string, do func() error) error 
 	if ctx.Err() != nil {
 		return err
 	}
-	return errors.Join(err, t.write(verb))
+	return errors.Join(err, t.write(verb, ui.Code(err) != ui.Failed))
 }
 
-func (t *textfile) write(verb string) error {
+// write writes the file. determined is false if the verb failed, or could not determine anything.
+func (t *textfile) write(verb string, determined bool) error {
 	var text bytes.Buffer
 	name := "fettle_" + verb + "_success"
 	success := 0
-	if t.metrics != nil {
+	if t.metrics != nil && determined {
 		success = 1
 	}
 	fmt.Fprintf(&text, "# HELP %s 1 if the last fettle %s had a result.\n# TYPE %s gauge\n%s %d\n", name, verb, name, name, success)

@@ -24,7 +24,7 @@ func (r *Report) Page(s *ui.Screen) {
 	for i := range r.Series {
 		p.Heading(r.Series[i].Name)
 		r.Series[i].draw(p)
-		r.Series[i].printChanges(s)
+		r.Series[i].printChanges(s, r.Since)
 	}
 }
 

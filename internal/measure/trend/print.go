@@ -41,6 +41,9 @@ func (r *Report) summarize() {
 		if slices.ContainsFunc(r.Series, func(s Series) bool { return s.Compared != nil }) {
 			seen = "left"
 		}
+		if !r.Since.IsZero() {
+			seen += " since " + r.Since.Local().Format(stamp)
+		}
 		h.Line("no change %s in %d series%s", seen, r.Count(NoChange), visibleWords(s))
 	default:
 		h.Line("cannot tell yet: %s needs at least %s", s.Name, h.Count("points_needed", s.Needed, "more measurement"))
@@ -136,7 +139,7 @@ func (r *Report) Print(s *ui.Screen) {
 	fmt.Fprintln(s.Out)
 	r.grid().Write(s)
 	for i := range r.Series {
-		r.Series[i].printChanges(s)
+		r.Series[i].printChanges(s, r.Since)
 	}
 	fmt.Fprintln(s.Out)
 	ui.PrintLine(s, "%s.", strings.ToUpper(r.Caution[:1])+r.Caution[1:])
@@ -148,6 +151,9 @@ func (r *Report) grid() *ui.Grid {
 	for i := range r.Series {
 		s := &r.Series[i]
 		row := []string{s.Name, strconv.Itoa(len(s.Points)), withUnit(s.last(), s.Unit), strings.ReplaceAll(string(s.Verdict), "-", " "), "", s.Of, s.shows()}
+		if s.Verdict == NoChange && !r.Since.IsZero() {
+			row[3] = "no change since " + r.Since.Local().Format(time.DateOnly)
+		}
 		if c := s.Compared; c != nil {
 			row[3] = "no change left"
 			if s.Verdict != NoChange {
@@ -201,14 +207,18 @@ func withUnit(v float64, of string) string {
 }
 
 // printChanges prints the changes of a series, the latest first, with what else changed then.
-func (s *Series) printChanges(screen *ui.Screen) {
+func (s *Series) printChanges(screen *ui.Screen, since time.Time) {
 	for i := len(s.Changes) - 1; i >= 0; i-- {
 		c := &s.Changes[i]
 		fmt.Fprintln(screen.Out)
 		from, to := s.span(c)
 		why := ""
-		if !c.Counts {
-			why = "; does not count"
+		switch {
+		case c.Counts:
+		case s.since(*c, since):
+			why = "; below the margin, so it does not count"
+		default:
+			why = "; before --since, so it does not count"
 		}
 		ui.PrintLine(screen, "%s: %s by %s, %s to %s, between %s and %s%s:", s.Name, c.Verdict, s.effectWords(c.Effect, c.Interval), withUnit(c.Before, s.Unit), withUnit(c.After, s.Unit), from, to, why)
 		events(c.Meanwhile).Write(screen)

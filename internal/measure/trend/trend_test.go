@@ -95,6 +95,18 @@ func TestNightly(t *testing.T) {
 		if s := byName(t, r, "disk:randrw-qd32@/srv"); s.Verdict != NoChange || s.Changes[0].Counts || r.Gate(NoWorse) != nil {
 			t.Errorf("%+v: %+v", o, s)
 		}
+		var out bytes.Buffer
+		r.Print(ui.NewScreen(&out, &out))
+		want := []string{"no change seen in ", "below the margin, so it does not count", "no change seen "}
+		if o.Margin == 0 {
+			since := day(18, 0).Local()
+			want = []string{"no change seen since " + since.Format(stamp) + " in 3 series", "before --since, so it does not count", "no change since " + since.Format(time.DateOnly)}
+		}
+		for _, words := range want {
+			if !strings.Contains(out.String(), words) {
+				t.Errorf("%q is missing:\n%s", words, &out)
+			}
+		}
 	}
 }
 
