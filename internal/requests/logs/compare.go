@@ -14,6 +14,7 @@ import (
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/source"
 	"fettle.dev/fettle/internal/stats"
+	"fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/ui"
 )
 
@@ -51,6 +52,9 @@ type Side struct {
 	// LeftOut and OtherLines have the same meaning as in Report.
 	LeftOut    uint64 `json:"left_out"`
 	OtherLines uint64 `json:"other_lines"`
+	// Missing is what each group may lack at most, if there were more groups than the limit. A group
+	// that is not found at all may have had as much.
+	Missing *Missing `json:"missing,omitempty"`
 }
 
 // Change is the change of one group.
@@ -141,7 +145,10 @@ func Compare(ctx context.Context, h *host.Host, before, after []string, open fun
 	c.All = change([]string{}, b.all(), a.all(), bAll, aAll)
 	bSums, aSums := b.sums(0), a.sums(0)
 	for text, g := range pairs(b, a) {
-		c.Groups = append(c.Groups, change(key([]byte(text)), g[0], g[1], bSums[text], aSums[text]))
+		one := change(key([]byte(text)), g[0], g[1], bSums[text], aSums[text])
+		one.doubt("before", one.Before, c.Before.Missing)
+		one.doubt("after", one.After, c.After.Missing)
+		c.Groups = append(c.Groups, one)
 	}
 	if c.All.Ratio != nil {
 		c.mix(c.Groups)
@@ -177,7 +184,27 @@ func pairs(before, after *sliced) map[string][2]*Group {
 
 func (s *sliced) side() Side {
 	r := s.whole
-	return Side{Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, SpanS: r.span(), Unread: r.Unread, LeftOut: r.Left, OtherLines: r.Others}
+	return Side{Logs: r.Logs, NotRead: r.NotRead, Copies: r.Copies, Requests: r.Requests, SpanS: r.span(), Unread: r.Unread, LeftOut: r.Left, OtherLines: r.Others, Missing: s.missing()}
+}
+
+// missing returns what each group may lack at most, or nil if the groups are complete.
+func (s *sliced) missing() *Missing {
+	whole, parts := s.whole.Tables[0], s.slices.Tables[0]
+	switch {
+	case whole.folded():
+		return &whole.Missing
+	case parts.folded(): // the intervals are of these
+		return &Missing{sliceCount * parts.Missing.Requests, sliceCount * parts.Missing.TotalUS}
+	}
+	return nil
+}
+
+// doubt changes the verdict on a group that a side may only seem to lack.
+func (c *Change) doubt(side string, g *Group, missing *Missing) {
+	if g == nil && missing != nil {
+		c.Verdict = "cannot tell"
+		c.Text = "cannot tell: " + side + ", it may have had up to " + text.CountPlural(missing.Requests, "request", "requests")
+	}
 }
 
 func (s *sliced) all() *Group {

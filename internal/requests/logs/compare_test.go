@@ -15,6 +15,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/logformat"
 	"fettle.dev/fettle/internal/requests/source"
+	"fettle.dev/fettle/internal/text"
 )
 
 // TestCompareHoldsItsError tests unchanged logs whose requests are slow together for minutes: the
@@ -129,5 +130,22 @@ func TestCompare(t *testing.T) {
 	}
 	if c.Groups[0].Key[0] != "catalog" {
 		t.Errorf("ordered by total: %s first", c.Groups[0].Key)
+	}
+	if c.Before.Missing != nil || c.After.Missing != nil {
+		t.Errorf("%+v, %+v", c.Before.Missing, c.After.Missing)
+	}
+	// With fewer groups than there are, it says what may be missing, and does not take that for new.
+	c, err = Compare(context.Background(), host.Live(), []string{before}, []string{after}, open, Options{By: [][]string{{"indirector"}}, Groups: 2, Workers: 1}, "total", 0)
+	if err != nil || c.Before.Missing != nil || c.After.Missing == nil {
+		t.Fatalf("%v: %+v, %+v", err, c.Before.Missing, c.After.Missing)
+	}
+	says := fmt.Sprintf("after: more groups than --groups; each group may lack up to %s", text.CountPlural(c.After.Missing.Requests, "request", "requests"))
+	if notes := strings.Join(comparedNotes(c), "\n"); !strings.Contains(notes, says) {
+		t.Errorf("%q is missing: %s", says, notes)
+	}
+	for _, g := range c.Groups {
+		if g.After == nil && (g.Verdict != "cannot tell" || !strings.Contains(g.Text, "after, it may have had up to ")) || g.Before == nil && g.Verdict != "only after" {
+			t.Errorf("%s: %s", g.Key, g.Text)
+		}
 	}
 }

@@ -1,5 +1,7 @@
-// A table holds figures of hundreds of thousands of groups of requests: count, sum, squares,
-// extremes and a histogram. Merging two tables gives exactly the table of all their requests.
+// A table holds the figures of hundreds of thousands of groups of requests: count, sum, squares,
+// extremes and a histogram. A table into which others were merged has the same figures as one to
+// which all their requests were added, as long as none has more groups than its limit. Beyond the
+// limit, the figures of a group may be too small by up to Missing.
 
 package logs
 

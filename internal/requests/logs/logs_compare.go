@@ -208,6 +208,10 @@ func comparedNotes(c *Comparison) (out []string) {
 		for _, l := range NoUnit(side.Logs) {
 			out = append(out, side.name+": "+l)
 		}
+		if m := side.Missing; m != nil {
+			out = append(out, fmt.Sprintf("%s: more groups than --groups; each group may lack up to %s, and groups with fewer may be missing; raise --groups",
+				side.name, text.CountPlural(m.Requests, "request", "requests")))
+		}
 	}
 	guessed := map[string][]string{} // names of sides, by guess
 	for _, side := range comparedSides(c) {
