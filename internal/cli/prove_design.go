@@ -57,7 +57,7 @@ func (o *proveOptions) checkWork(c *cobra.Command, args []string) error {
 	case (o.ARef == "") != (o.BRef == ""):
 		return ui.Hinted(ui.Usage, errors.New("want both --a-ref and --b-ref"), "for example: fettle prove --a-ref HEAD~1 --b-ref HEAD --build make -- ./program")
 	case (o.A != "" || o.B != "") && len(args) > 0:
-		return ui.Without(errors.New("--a and --b are the commands to measure; leave out the command"), "--a", "--b")
+		return &ui.Error{Code: ui.Usage, Err: errors.New("--a and --b are the commands to measure; leave out the command"), Remedy: &ui.Remedy{NoCommand: true}}
 	case o.A != "" || o.B != "":
 	case o.Live && len(args) > 0:
 		return ui.Without(errors.New("--live measures work that already runs; leave out --live or the command"), "--live")
@@ -104,13 +104,17 @@ func (o *proveOptions) check(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// splitMetrics sets the metrics. Names of every command may be separated by commas; a regular
-// expression may contain commas.
+// splitMetrics sets the metrics. They may be separated by commas, except for those with a regular
+// expression or a query, which may contain commas.
 func (o *proveOptions) splitMetrics() {
 	var all []string
 	for _, text := range o.metrics {
 		names := strings.Split(text, ",")
-		if slices.ContainsFunc(names, func(name string) bool { _, builtin := prove.Builtin(name); return !builtin }) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			_, builtin := prove.Builtin(name)
+			_, _, benchmark := prove.BenchmarkMetric(name)
+			return !builtin && !benchmark
+		}) {
 			names = []string{text}
 		}
 		all = append(all, names...)

@@ -92,6 +92,9 @@ func changed(root *cobra.Command, args []string, r ui.Remedy) []string {
 	if end := slices.Index(args, "--"); end >= 0 {
 		args, rest = args[:end], slices.Clone(args[end:])
 	}
+	if r.NoCommand {
+		rest = nil
+	}
 	c, _, err := root.Find(args)
 	if err != nil {
 		c = root

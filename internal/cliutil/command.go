@@ -286,21 +286,27 @@ func WrongFile(err error, args []string) error {
 	return err
 }
 
-// Example returns the first example of a command that has all given flags, or else its first
-// example, on one line; "" if it has none.
+// Example returns the example of a command that has most of the given flags, the first if several
+// have, on one line; "" if it has none.
 func Example(c *cobra.Command) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
+	best, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
+	most := 0
 	for line := range strings.Lines(c.Example) {
 		line = strings.TrimSpace(line)
-		words, same := strings.Fields(line), strings.HasPrefix(line, c.CommandPath()+" ") && !strings.HasSuffix(line, "\\")
+		if !strings.HasPrefix(line, c.CommandPath()+" ") || strings.HasSuffix(line, "\\") {
+			continue
+		}
+		words, given := strings.Fields(line), 0
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			same = same && (!f.Changed || slices.ContainsFunc(words, func(w string) bool { return w == "--"+f.Name || strings.HasPrefix(w, "--"+f.Name+"=") }))
+			if f.Changed && slices.ContainsFunc(words, func(w string) bool { return w == "--"+f.Name || strings.HasPrefix(w, "--"+f.Name+"=") }) {
+				given++
+			}
 		})
-		if same {
-			return line
+		if given > most {
+			best, most = line, given
 		}
 	}
-	return first
+	return best
 }
 
 // ExampleWords returns the arguments at the start of a command's first example.

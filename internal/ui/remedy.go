@@ -24,6 +24,8 @@ type Remedy struct {
 	Example bool     // the new value is an example, not the probable intention
 	// OwnState uses a state directory of the user.
 	OwnState bool
+	// NoCommand removes the command after --.
+	NoCommand bool
 }
 
 // Retry returns an error with an exit code and a hint. The suggested command is the call with
@@ -115,7 +117,7 @@ func (s *Screen) Own(words string) string {
 
 // unchanged reports whether the remedy is to repeat the same call later.
 func (r *Remedy) unchanged() bool {
-	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && len(r.Drop) == 0 && r.Word == ""
+	return len(r.Options) == 0 && len(r.Instead) == 0 && !r.OwnState && !r.Root && r.Before == "" && len(r.Drop) == 0 && r.Word == "" && !r.NoCommand
 }
 
 // homeState returns the default state directory of the user.

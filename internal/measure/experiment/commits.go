@@ -31,7 +31,7 @@ func (p *Experiment) checkOut(ctx context.Context, work commands) error {
 	for _, ref := range []*string{&p.o.ARef, &p.o.BRef} {
 		commit, err := git(ctx, p.o.Dir, "rev-parse", "--verify", "--quiet", "--end-of-options", *ref+"^{commit}")
 		if err != nil {
-			return ui.Exit(ui.Usage, fmt.Errorf("no commit %q in this git repository", *ref))
+			return ui.Hinted(ui.Usage, fmt.Errorf("no commit %q in this git repository", *ref), "git log --oneline lists the commits; for example: fettle prove --a-ref HEAD~1 --b-ref HEAD -- COMMAND")
 		}
 		*ref = commit
 	}
@@ -51,7 +51,7 @@ func (p *Experiment) checkOut(ctx context.Context, work commands) error {
 		}
 		dirs[i] = filepath.Join(dir, prefix)
 		if _, err := os.Stat(dirs[i]); err != nil {
-			return ui.Exit(ui.Usage, fmt.Errorf("commit %s does not have the directory %s", commit[:12], prefix))
+			return ui.Hinted(ui.Usage, fmt.Errorf("commit %s does not have the directory %s", commit[:12], prefix), "run fettle prove in a directory that both commits have")
 		}
 		if p.o.Build == "" {
 			continue

@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"fmt"
 	"math"
+	"time"
 
 	"fettle.dev/fettle/internal/measure/prove"
 	"fettle.dev/fettle/internal/stats"
@@ -34,7 +36,7 @@ func (p *Experiment) announce() {
 		longest, shortest := p.o.Block().Seconds(), 2*p.o.Window.Seconds()+p.o.Settle.Seconds()
 		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
 			ui.Roughly(float64(prove.Begin(p.design).Fewest())*shortest), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
-		p.Screen.Say("%s", detects(p.design, int(p.o.Budget.Seconds()/longest), prove.Begin(p.design).Fewest()))
+		p.Screen.Say("%s", detects(p.design, int(p.o.Budget.Seconds()/longest), prove.Begin(p.design).Fewest(), Seconds(2.2*longest)))
 	}
 	if len(p.visits) > 0 {
 		return // resumed, and not observed again
@@ -44,12 +46,13 @@ func (p *Experiment) announce() {
 	}
 }
 
-// detects describes what an experiment shows whose time suffices for a number of blocks.
-func detects(d prove.Design, blocks, fewest int) string {
+// detects describes what an experiment shows whose time suffices for a number of blocks. two is the
+// budget for two blocks.
+func detects(d prove.Design, blocks, fewest int, two time.Duration) string {
 	blocks = min(blocks, d.Most)
 	switch fit := text.Count(blocks, "block"); {
 	case blocks < 2:
-		return "not even two blocks of two " + d.Unit() + "s fit, the fewest for an interval; use a larger --budget"
+		return "not even two blocks of two " + d.Unit() + "s fit, the fewest for an interval; use --budget " + ceil(two) + " or more"
 	case blocks < fewest:
 		return text.Sprintf("about %s fit, and a verdict takes %d: ends with an interval of %s confidence", fit, fewest, percent(1-math.Pow(2, float64(1-blocks))))
 	default:
@@ -57,6 +60,14 @@ func detects(d prove.Design, blocks, fewest int) string {
 		effect := stats.Detectable(blocks, math.Sqrt2*typical, d.Alpha)
 		return text.Sprintf("about %s fit: if %ss vary by %s, these detect %s in four of five cases", fit, d.Unit(), percent(typical), percent(effect))
 	}
+}
+
+// ceil formats a time as an option accepts it, rounded up to seconds or, if it is long, to minutes.
+func ceil(d time.Duration) string {
+	if s := (d + time.Second - 1) / time.Second; s < 100 {
+		return fmt.Sprintf("%ds", s)
+	}
+	return fmt.Sprintf("%dm", (d+time.Minute-1)/time.Minute)
 }
 
 // typical is a spread of runs for examples, as a ratio.
@@ -114,7 +125,8 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 		if c.Washout() < p.design.Washout {
 			p.Screen.Say("without warm-up runs, for which the budget is too short")
 		}
-		p.Screen.Say("%s", detects(p.design, fit, c.Fewest()))
+		// With the first run, which does not count, and a tenth for runs that take longer.
+		p.Screen.Say("%s", detects(p.design, fit, c.Fewest(), Seconds(1.1*took*(1+2*c.Visits()))))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {
@@ -124,7 +136,11 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
 			p.Screen.Say("block %d: %s", v.Block+1, c.Verdict().Text)
 		}
 		if c.Counted() == p.design.Least && s.Phase != prove.Done {
-			p.Screen.Say("the noise of a block is %.1f %%; about %s", 100*c.Noise(), needed(c, p.design, min(fit, p.design.Most)))
+			of := ""
+			if len(p.design.Also) > 0 {
+				of = " in " + p.design.Metric.Name
+			}
+			p.Screen.Say("the noise of a block is %.1f %%%s; about %s", 100*c.Noise(), of, needed(c, p.design, min(fit, p.design.Most)))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"fettle.dev/fettle/internal/measure/prove"
 )
@@ -31,14 +32,22 @@ func TestProgressNamesTheLimit(t *testing.T) {
 func TestDetects(t *testing.T) {
 	d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})
 	for blocks, want := range map[int]string{
-		0:   "not even two blocks of two runs fit, the fewest for an interval; use a larger --budget",
-		1:   "not even two blocks of two runs fit, the fewest for an interval; use a larger --budget",
+		0:   "not even two blocks of two runs fit, the fewest for an interval; use --budget 91s or more",
+		1:   "not even two blocks of two runs fit, the fewest for an interval; use --budget 91s or more",
 		3:   "about 3 blocks fit, and a verdict takes 7: ends with an interval of 75 % confidence",
 		20:  "about 20 blocks fit: if runs vary by 1 %, these detect 1.5 % in four of five cases",
 		999: "about 80 blocks fit: if runs vary by 1 %, these detect 0.7 % in four of five cases",
 	} {
-		if got := detects(d, blocks, 7); got != want {
+		if got := detects(d, blocks, 7, 90*time.Second+1); got != want {
 			t.Errorf("%d blocks: %s, want %s", blocks, got, want)
+		}
+	}
+}
+
+func TestCeil(t *testing.T) {
+	for d, want := range map[time.Duration]string{3100 * time.Millisecond: "4s", 99 * time.Second: "99s", 100 * time.Second: "2m", 90 * time.Minute: "90m"} {
+		if got := ceil(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
 		}
 	}
 }

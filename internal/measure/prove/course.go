@@ -55,7 +55,9 @@ func Begin(d Design) *Course {
 	for _, m := range d.deciding() {
 		// Together the intervals of all metrics have the error probability of one (Bonferroni). Bets
 		// multiply, so this costs little: with three metrics the first verdict takes nine blocks, not seven.
-		c.tracks = append(c.tracks, newTrack(m, d.Alpha/float64(1+len(d.Also)), d.Margin))
+		t := newTrack(m, d.Alpha/float64(1+len(d.Also)), d.Margin)
+		t.mayBe0 = d.Live == nil
+		c.tracks = append(c.tracks, t)
 	}
 	for _, g := range d.Guards {
 		// Each guard rail is a separate one-sided test. Together they have the same error

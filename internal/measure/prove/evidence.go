@@ -188,8 +188,8 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 		if v.Within != nil && v.Arm == Without {
 			runs = append(runs, *v.Within)
 		}
-		if e.Counts(v) {
-			log := math.Log(v.Values[c.design.Metric.Name])
+		if value := v.Values[c.design.Metric.Name]; e.Counts(v) && value > 0 {
+			log := math.Log(value)
 			if effect := e.Effect; effect != nil && v.Arm == With {
 				log -= c.tracks[0].sequence.Estimate()
 			}
@@ -265,7 +265,7 @@ func (e *Evidence) Again() error {
 func (e *Evidence) Summed(found *Evidence) *Evidence {
 	found.Asked, found.Work, found.Change, found.Resumed, found.Busy = e.Asked, e.Work, e.Change, e.Resumed, e.Busy
 	for _, why := range e.Busy {
-		found.Warnings = append(found.Warnings, "the machine was busy before the first run: "+why+"; this widens the interval, which is valid anyway")
+		found.Warnings = append(found.Warnings, "the machine was busy before the first run ("+why+"); this widens the interval, which is valid anyway")
 	}
 	for _, r := range e.Resumed {
 		found.Warnings = append(found.Warnings, fmt.Sprintf("resumed after block %d, where run %s had ended (%s); the interval is valid however often you look", r.Blocks, r.Run, r.Verdict))

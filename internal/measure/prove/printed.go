@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -222,6 +223,21 @@ func readHyperfine(output []byte, name string) (times []float64, err error) {
 	return times, nil
 }
 
+// jsonType returns the type that JSON has for a type of a hyperfineExport.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "list"
+	case reflect.Struct:
+		return "object"
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.String:
+		return "string"
+	}
+	return "number"
+}
+
 // jsonError adds the line to an error of package json.
 func jsonError(text []byte, err error) error {
 	at := int64(len(text))
@@ -230,7 +246,7 @@ func jsonError(text []byte, err error) error {
 	}
 	if u := (*json.UnmarshalTypeError)(nil); errors.As(err, &u) {
 		at = u.Offset
-		err = fmt.Errorf("%s is a %s; want a %s", u.Field, u.Value, u.Type)
+		err = fmt.Errorf("%s: want a %s, not %s", u.Field, jsonType(u.Type), u.Value)
 	}
 	return fmt.Errorf("output:%d: %w", 1+bytes.Count(text[:min(at, int64(len(text)))], []byte("\n")), err)
 }

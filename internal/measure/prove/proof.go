@@ -81,9 +81,14 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	if e.Unsettled > 0 {
 		row("not counted", "the first %s, because the machine needed more warm-up runs", text.Count(e.Unsettled, "block"))
 	}
-	if e.NoiseKnown() {
+	switch all := e.Judged(); {
+	case e.NoiseKnown() && len(all) > 1:
+		for _, j := range all {
+			row("noise of a block", "%s %% in %s", unit.Digits(100*j.Noise), j.Name)
+		}
+	case e.NoiseKnown():
 		row("noise of a block", "%s %%", unit.Digits(100*e.Noise))
-	} else {
+	default:
 		row("noise of a block", "not known yet")
 	}
 	row(e.Design.Unit()+"s", "%d, %d after each switch dropped as warm-up", len(e.Visits), e.Washout)

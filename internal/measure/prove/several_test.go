@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -37,6 +38,52 @@ func severalMetrics(t *testing.T, seed uint64, model noise.Model, effect float64
 		t.Fatal(err)
 	}
 	return c, wrong
+}
+
+// TestZeros tests metrics that are 0 in all visits, next to one that is not, and as the only one.
+func TestZeros(t *testing.T) {
+	zero := Metric{Name: "allocs/op", Unit: "allocs/op"}
+	for name, d := range map[string]Design{"first": Defaults(zero), "second": Defaults(Metric{Name: "time", Unit: "s"})} {
+		m := quiet()
+		m.also = Values{zero.Name: 0}
+		if d.Seed = 42; name == "second" {
+			d.Also = []Metric{zero}
+		}
+		var record []Visit
+		c, ending, err := m.experiment(d, &record).Run(t.Context(), nil)
+		if err != nil || ending != EndedVerdict {
+			t.Fatalf("%s: %v, %v", name, ending, err)
+		}
+		e := Sum(c, ending, err, record)
+		all := e.Judged()
+		if j := all[len(all)-1]; j.Word != NoEffect || j.Text != "equal, both 0" || *j.Verdict.Effect != 0 {
+			t.Errorf("%s: %+v", name, j)
+		}
+		if _, err := json.Marshal(e); err != nil {
+			t.Error(name, err)
+		}
+		if err := e.Again(); err != nil {
+			t.Error(name, err)
+		}
+	}
+	// 0 on one side, or now and then, has no ratio.
+	m, visits := quiet(), 0
+	m.also = Values{zero.Name: 0}
+	m.fail = func(int) error {
+		if visits++; visits == 5 {
+			m.also[zero.Name] = 1
+		}
+		return nil
+	}
+	if _, ending, err := m.experiment(Defaults(zero), nil).Run(t.Context(), nil); ending != EndedFailed || err == nil || !strings.Contains(err.Error(), "allocs/op was 0 before and is 1 now") {
+		t.Errorf("%v, %v", ending, err)
+	}
+	// Windows of running work may be 0 at times.
+	d := Defaults(zero)
+	d.Live = &Live{WindowS: 1}
+	if _, err := Begin(d).tracks[0].log(Values{zero.Name: 0}); err == nil || !strings.Contains(err.Error(), "want a positive number") {
+		t.Error(err)
+	}
 }
 
 // TestSeveralMetrics tests that the intervals of three metrics together are ever wrong in at most one

@@ -13,6 +13,7 @@ type track struct {
 	metric   Metric
 	alpha    float64
 	guards   bool // a guard rail; does not decide
+	mayBe0   bool // all values may be 0
 	scale    scale
 	matters  float64 // smallest relevant difference, as a ratio
 	smallest float64 // smallest positive value so far
@@ -66,6 +67,7 @@ const (
 	undecided scale = iota
 	ratios          // by the values' logarithms
 	counts          // by the logarithms of value plus one: 0 is possible
+	zeros           // all values are 0: equal
 )
 
 // log returns the logarithm of a value. A guard rail that begins with a whole number is a count,
@@ -76,6 +78,9 @@ func (t *track) log(v Values) (float64, error) {
 		t.scale = ratios
 		if t.guards && t.metric.Unit == "" && value == math.Trunc(value) {
 			t.scale = counts
+		}
+		if t.mayBe0 && measured && value == 0 {
+			t.scale = zeros
 		}
 	}
 	if value > 0 && (t.smallest == 0 || value < t.smallest) {
@@ -92,6 +97,10 @@ func (t *track) log(v Values) (float64, error) {
 		return math.Log(t.smallest / 2), nil
 	case t.guards && value == 0:
 		return 0, fmt.Errorf("%s is 0 from the beginning, so ratios cannot be calculated; use --stop-above to limit a metric that starts at 0", t.metric.Name)
+	case t.scale == zeros && value == 0:
+		return 0, nil
+	case t.scale == zeros:
+		return 0, fmt.Errorf("%s was 0 before and is %v now; values are compared by ratio, so either all or none may be 0", t.metric.Name, value)
 	case !(value > 0) || math.IsInf(value, 1):
 		return 0, fmt.Errorf("%s is %v; want a positive number, because values are compared by ratio", t.metric.Name, value)
 	}

@@ -144,6 +144,10 @@ func (c *Course) judge(t *track) Verdict {
 			v.Text += " (" + t.metric.described(*v.Effect) + " in the only block)"
 		}
 	}
+	if t.scale == zeros && v.Word == NoEffect {
+		v.Text = "equal, both 0"
+		return v
+	}
 	// Distant blocks are winsorized. If they alone cause an effect while most blocks are alike,
 	// that effect is still real.
 	tail := false

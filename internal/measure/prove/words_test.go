@@ -1,9 +1,13 @@
 package prove
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 	"testing"
+
+	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
 )
 
 func TestGuardedText(t *testing.T) {
@@ -83,5 +87,23 @@ func TestNothingVaries(t *testing.T) {
 	e := course(t, func(_ Step, visit int) float64 { return 10 + float64(visit*7%5) })
 	if e.Second.Lag1 == nil || e.Second.Autocorrelation() == "0.00" {
 		t.Errorf("%q", e.Second.Autocorrelation())
+	}
+}
+
+// What disturbed the machine is wrapped like any other message: it has no command to copy.
+func TestBusyIsWrapped(t *testing.T) {
+	asked := &Evidence{Busy: []string{"a task waits for a CPU 31 % of the time"}}
+	e := asked.Summed(&Evidence{Design: design()})
+	var out bytes.Buffer
+	s := ui.NewScreen(&out, &out)
+	s.Width = 80
+	e.Print(s, &evidence.Run{})
+	if !strings.Contains(out.String(), "the machine was busy before the first run (a task waits") {
+		t.Error(out.String())
+	}
+	for line := range strings.Lines(out.String()) {
+		if len(strings.TrimSuffix(line, "\n")) > 80 {
+			t.Errorf("wider than 80 columns: %s", line)
+		}
 	}
 }
