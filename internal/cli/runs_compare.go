@@ -20,7 +20,7 @@ func runsCompareCommand(a *app) *cobra.Command {
 		Long: `Compares run B with run A, series by series, and names the settings that differ. For two
 experiments it compares the effects. Runs made one after the other are a weak design:
 any other change in between counts as a difference. The output says so. A and B are IDs,
-beginnings of IDs, or files.`,
+beginnings of IDs, last (the latest run), or files.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			limit, _ := unit.ParsePercent(margin) // cliutil.Percent has validated it

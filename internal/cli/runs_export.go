@@ -26,8 +26,8 @@ func runsExportCommand(a *app) *cobra.Command {
 		Long: `Writes records as they are stored, one after the other, byte for byte. fettle runs show
 and runs compare read such a file, also on another machine, and refuse a modified one.
 --output benchfmt writes the samples for benchstat, and --output hyperfine the times of
-an experiment's runs as JSON for programs that read hyperfine's exports. RUN is an ID, the beginning of an
-ID, or a file.`,
+an experiment's runs as JSON for programs that read hyperfine's exports. RUN is an ID,
+the beginning of an ID, last, or a file.`,
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: map[string]string{moreFormats: string(benchfmtFormat + " " + hyperfineFormat)},
 		RunE: func(c *cobra.Command, args []string) error {

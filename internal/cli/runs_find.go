@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// findRuns returns the runs named on a command line: IDs, or files that contain runs. Without
-// words it returns the latest run.
+// findRuns returns the runs named on a command line: IDs, last, or files that contain runs.
+// Without words it returns the latest run that ended.
 func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, err error) {
 	var m *tune.Machine
 	store := func() (*tune.Machine, error) {
@@ -41,7 +41,7 @@ func (a *app) findRuns(c *cobra.Command, words []string) (all []*evidence.Run, e
 		if err != nil {
 			return nil, experiment.Damaged(m.Unreadable(err))
 		}
-		return nil, ui.Hinted(ui.Failed, errors.New("no measurements recorded yet"), "record one with fettle prove or fettle bench")
+		return nil, experiment.ErrNoRuns
 	}
 	for _, word := range words {
 		if strings.TrimSpace(word) == "" {

@@ -172,7 +172,7 @@ func (a *app) ownSamples(ctx context.Context) ([]trend.Sample, *trend.Machine, e
 		a.screen.Say("run ignored: %v", err)
 	}
 	if len(all) == 0 {
-		return nil, nil, ui.Hinted(ui.Failed, errors.New("no measurements recorded yet"), "record one with fettle prove or fettle bench")
+		return nil, nil, experiment.ErrNoRuns
 	}
 	history, unread := trend.History(m.Host, m.StateDir)
 	for _, err := range unread {

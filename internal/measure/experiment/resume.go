@@ -19,7 +19,7 @@ import (
 // resume continues an interrupted experiment.
 func (p *Experiment) resume() error {
 	store, name := Store(p.Machine), p.o.Resume
-	if name == "last" {
+	if name == Last {
 		var err error
 		if name, err = lastCutOff(store, "prove"); err != nil {
 			return err

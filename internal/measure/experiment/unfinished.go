@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"fettle.dev/fettle/internal/engine/tune"
 	"fettle.dev/fettle/internal/evidence"
@@ -91,8 +92,18 @@ func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
 	return found, nil
 }
 
-// Find returns a run: a finished one by its ID or a prefix of it, or an unfinished one by its name.
+// ErrNoRuns is returned if nothing was measured yet.
+var ErrNoRuns = &ui.Sentinel{Text: "no measurements recorded yet", Exits: ui.Failed, Hint: "record one with fettle prove or fettle bench"}
+
+// Last is the name of the latest run for Find.
+const Last = "last"
+
+// Find returns a run: a finished one by its ID or a prefix of it, an unfinished one by its name, or
+// the latest one with a result by Last.
 func Find(m *tune.Machine, word string) (*evidence.Run, error) {
+	if word == Last {
+		return latest(m)
+	}
 	r, err := Store(m).Get(word)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return r, Damaged(m.Unreadable(err))
@@ -114,6 +125,29 @@ func Find(m *tune.Machine, word string) (*evidence.Run, error) {
 		open.Body, err = json.Marshal(e)
 	}
 	return open.Run, err
+}
+
+// latest returns the run that began last and has a result. It ignores runs in progress.
+func latest(m *tune.Machine) (*evidence.Run, error) {
+	runs, err := Store(m).All()
+	if len(runs) == 0 && err != nil {
+		return nil, Damaged(m.Unreadable(err))
+	}
+	names, err := Store(m).Unfinished()
+	if err != nil {
+		return nil, m.Unreadable(err)
+	}
+	for _, name := range slices.Backward(names) {
+		open, err := Peek(Store(m), name)
+		if err != nil || open.Alive || string(open.Body) == evidence.NothingYet || len(runs) > 0 && open.Began.Before(runs[len(runs)-1].Began) {
+			continue
+		}
+		return Find(m, name)
+	}
+	if len(runs) == 0 {
+		return nil, ErrNoRuns
+	}
+	return runs[len(runs)-1], nil
 }
 
 // Store returns the store of a machine's runs.
