@@ -80,7 +80,7 @@ func TestLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := filepath.Join(p.machine, "var/lib/fettle")
-	lease, err := tune.Lease(state)
+	lease, err := tune.Lease(state, "prove")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,26 +58,26 @@ func TestProveBeside(t *testing.T) {
 	p := newProving(t)
 	cmd := p.prove("--force")
 	said := p.waiting(cmd)
-	if out, code := p.run("tune", "--set", "vm.swappiness=20"); code != 75 || !strings.Contains(out, "it is testing sysctl:vm.swappiness (process ") {
+	if out, code := p.run("tune", "--set", "vm.swappiness=20"); code != 75 || !strings.Contains(out, "fettle prove is in progress: it switches sysctl:vm.swappiness (process ") {
 		t.Errorf("the same setting: exit code %d: %s", code, out)
 	}
-	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "an experiment is running (process ") {
+	if out, code := p.run("tune", "--set", "vm.dirty_ratio=25"); code != 0 || !strings.Contains(out, "fettle prove is running (process ") {
 		t.Errorf("another setting: exit code %d: %s", code, out)
 	}
-	if out, code := p.prove().CombinedOutput(); code == nil || !strings.Contains(string(out), "an experiment is in progress") {
+	if out, code := p.prove().CombinedOutput(); code == nil || !strings.Contains(string(out), "fettle prove is in progress") {
 		t.Errorf("a second experiment: %v: %s", code, out)
 	} else if exit := (*exec.ExitError)(nil); !errors.As(code, &exit) || exit.ExitCode() != 75 {
 		t.Errorf("a second experiment: %v: %s", code, out)
 	}
 	for _, bench := range [][]string{{"memory"}, {"disk", "/var/lib"}, {"postgres"}} {
 		out, code := p.run(append([]string{"bench"}, bench...)...)
-		for _, says := range []string{"an experiment is in progress (process ", "prove --set vm.swappiness=10", "); two at once would disturb each other", "wait until it ends, or interrupt it (which restores the machine): kill -INT "} {
+		for _, says := range []string{"fettle prove is in progress (process ", "prove --set vm.swappiness=10", "); two at once would disturb each other", "wait until it ends, or interrupt it (which restores the machine): kill -INT "} {
 			if code != 75 || !strings.Contains(out, says) {
 				t.Errorf("bench %s: exit code %d: %s", bench, code, out)
 			}
 		}
 	}
-	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "an experiment is running (process ") || strings.Contains(out, "fettle confirm") {
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "fettle prove is running (process ") || strings.Contains(out, "fettle confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
 	// Another transaction stands for a while, and is there when the change is to
@@ -110,7 +110,7 @@ func TestProveTakenBack(t *testing.T) {
 	p := newProving(t)
 	cmd := p.prove("--force")
 	said := p.waiting(cmd)
-	if out, code := p.run("undo"); code != 0 || !strings.Contains(out, "an experiment is running (process ") {
+	if out, code := p.run("undo"); code != 0 || !strings.Contains(out, "fettle prove is running (process ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	p.on()
@@ -137,7 +137,7 @@ func TestProveWatchdogAtWork(t *testing.T) {
 	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "is still undoing its change") || strings.Contains(out, experiment.LeftBehind) {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
-	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "the change of an experiment may still be in force; it is not in fettle's journal, and process") || strings.Contains(out, experiment.LeftBehind) {
+	if out, code := p.run("undo"); code != 1 || !strings.Contains(out, "the change of fettle prove may still be in force; it is not in fettle's journal, and process") || strings.Contains(out, experiment.LeftBehind) {
 		t.Errorf("undo: exit code %d: %s", code, out)
 	}
 	if out, code := p.run(args...); code != 75 || !strings.Contains(out, "still undoing the change") {
@@ -290,7 +290,7 @@ func TestReserveBeside(t *testing.T) {
 		testkitroot.Missing(t, "root's rights: huge pages are reserved by root")
 	}
 	state := filepath.Join(t.TempDir(), "state")
-	lease, err := tune.Lease(state)
+	lease, err := tune.Lease(state, "prove")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func TestPruneStanding(t *testing.T) {
 	if left, err := p.runs().Unfinished(); code != 0 || !strings.Contains(out, "not removed: "+names[0]+": the change of an interrupted experiment is in force (transaction ") || err != nil || len(left) != 1 {
 		t.Errorf("exit code %d, left are %v: %s", code, left, out)
 	}
-	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "belongs to an experiment that was killed with its watchdog; undo it with fettle undo") || strings.Contains(out, "confirm") {
+	if out, code := p.run("status"); code != 0 || !strings.Contains(out, "belongs to fettle prove, which was killed with its watchdog; undo it with fettle undo") || strings.Contains(out, "confirm") {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}
 	// No other process would end it: the next one that writes does.

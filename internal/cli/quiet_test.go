@@ -59,7 +59,7 @@ func TestQuietKilledAtWork(t *testing.T) {
 	if now := quietValues(t, p.machine); len(before.Differences(now)) == 0 {
 		t.Error("nothing is set while the command runs")
 	}
-	if out, err := p.command("tune", "--set", "vm.swappiness=10").CombinedOutput(); err == nil || !strings.Contains(string(out), "an experiment is in progress") {
+	if out, err := p.command("tune", "--set", "vm.swappiness=10").CombinedOutput(); err == nil || !strings.Contains(string(out), "fettle quiet is in progress: it switches sysctl:vm.swappiness") {
 		t.Errorf("another transaction changes a value meanwhile: %v %s", err, out)
 	}
 	if err := cmd.Process.Kill(); err != nil {

@@ -145,9 +145,9 @@ func (a *app) printExperiment(st *tune.Status) {
 		ui.PrintLine(a.screen, "! %s: run %s, or fettle prove --resume last", experiment.LeftBehind, st.ExperimentUndo)
 	}
 	if x := st.Experiment; x != nil && x.Restoring {
-		ui.PrintLine(a.screen, "! an experiment has ended, and its watchdog (process %d) is still undoing its change %s", x.PID, x.Undo)
+		ui.PrintLine(a.screen, "! %s has ended, and its watchdog (process %d) is still undoing its change %s", x.Name(), x.PID, x.Undo)
 	} else if x != nil {
-		ui.PrintLine(a.screen, "! an experiment is running (process %d) and switches values", x.PID)
+		ui.PrintLine(a.screen, "! %s is running (process %d) and switches values", x.Name(), x.PID)
 	}
 }
 
@@ -155,9 +155,13 @@ func (a *app) printExperiment(st *tune.Status) {
 func trialText(t tune.Trial, running bool) string {
 	switch {
 	case t.Experiment && !running:
-		return fmt.Sprintf("transaction %d belongs to an experiment that was killed with its watchdog; undo it with fettle undo %d, or resume it with fettle prove --resume last", t.Tx, t.Tx)
+		resume := ""
+		if t.Verb == "prove" || t.Verb == "search" {
+			resume = ", or resume it with fettle " + t.Verb + " --resume last"
+		}
+		return fmt.Sprintf("transaction %d belongs to %s, which was killed with its watchdog; undo it with fettle undo %d%s", t.Tx, tune.ExperimentName(t.Verb), t.Tx, resume)
 	case t.Experiment:
-		return fmt.Sprintf("transaction %d belongs to that experiment, which undoes it", t.Tx)
+		return fmt.Sprintf("transaction %d belongs to %s, which undoes it", t.Tx, tune.ExperimentName(t.Verb))
 	case t.Overdue:
 		return fmt.Sprintf("transaction %d is overdue: its trial ended at %s, but it is still in force; fettle undo, the next fettle tune or the next boot (with fettle's unit) reverts it", t.Tx, t.Until.Local().Format(why.Stamp))
 	}

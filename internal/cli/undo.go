@@ -81,7 +81,11 @@ func (a *app) undo(ctx context.Context, ids []int, details bool) error {
 		m.WarnTruncated(s) // the lock removes the truncated end
 	}
 	if x := tune.Holder(m.Engine.StateDir); x != nil {
-		a.screen.Say("an experiment is running (process %d); it ends if its change is undone, and other restored values may distort it", x.PID)
+		then := "it ends if its change is undone, and other restored values may distort it"
+		if x.Verb == "quiet" {
+			then = "its command goes on, with the restored values"
+		}
+		a.screen.Say("%s is running (process %d); %s", x.Name(), x.PID, then)
 	}
 	// An interrupted undo would leave a mixed state.
 	u, err := m.Engine.Undo(context.WithoutCancel(ctx), ids...)
@@ -93,7 +97,7 @@ func (a *app) undo(ctx context.Context, ids []int, details bool) error {
 	if how := tune.LeftBehind(m.Engine.StateDir); how != "" && len(ids) == 0 {
 		err = errors.Join(err, ui.Hinted(ui.Failed, errors.New(experiment.LeftBehind), "run "+how+"; or fettle prove --resume last"))
 	} else if x := tune.Holder(m.Engine.StateDir); x != nil && x.Undo != "" && len(ids) == 0 {
-		err = errors.Join(err, ui.Hinted(ui.Failed, fmt.Errorf("the change of an experiment may still be in force; it is not in fettle's journal, and process %d must undo it", x.PID), "by hand: "+x.Undo))
+		err = errors.Join(err, ui.Hinted(ui.Failed, fmt.Errorf("the change of %s may still be in force; it is not in fettle's journal, and process %d must undo it", x.Name(), x.PID), "by hand: "+x.Undo))
 	} else if nothing {
 		a.screen.Say("%v", tune.ErrNothing)
 	}

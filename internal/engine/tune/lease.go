@@ -30,19 +30,30 @@ var ErrLeased = &ui.Sentinel{
 	Hint: "wait until it ends (see fettle status), or interrupt it", Remedy: &ui.Remedy{},
 }
 
-// Lease registers this process as an experiment that switches settings to measure them. The lease
-// ends with End, or when the file is closed in this process and in the watchdog that inherited it.
-// The daemon does not write meanwhile. ErrLeased names the process that holds the lease.
-func Lease(stateDir string) (*os.File, error) { return hold(stateDir, leaseFile, ErrLeased) }
+// Lease registers this process as an experiment that switches settings to measure them. verb is the
+// verb of fettle that it executes, for messages. The lease ends with End, or when the file is closed
+// in this process and in the watchdog that inherited it. The daemon does not write meanwhile. The
+// error ErrLeased names the verb and the process that hold the lease.
+func Lease(stateDir, verb string) (*os.File, error) {
+	return hold(stateDir, leaseFile, notice{Verb: verb})
+}
 
 // End releases the lease and erases its notice, even if another process has the file open.
 func End(lease *os.File) error {
 	return errors.Join(lease.Truncate(0), unix.FcntlFlock(lease.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK}))
 }
 
+// leasedError is ErrLeased with the verb that has the lease.
+type leasedError struct{ name string }
+
+func (e *leasedError) Error() string { return e.name + " is in progress" }
+func (e *leasedError) Unwrap() error { return ErrLeased }
+
 // notice is the content of a lock file of the state directory.
 type notice struct {
 	PID int
+	// Verb is the verb of fettle that the experiment's process executes.
+	Verb string
 	// Restoring is true after the experiment's process has ended, while its watchdog restores the
 	// machine.
 	Restoring bool
@@ -56,6 +67,7 @@ type notice struct {
 
 // The prefixes of the notice's lines. The first line has no prefix; it is the process id.
 const (
+	executes  = "executes: "
 	tested    = "under test: "
 	armed     = "undo with: " // last; extends to the end of the file
 	restoring = " restoring"
@@ -68,6 +80,9 @@ func (n notice) write(f *os.File) error {
 		text += restoring
 	}
 	text += "\n"
+	if n.Verb != "" {
+		text += executes + n.Verb + "\n"
+	}
 	if len(n.Settings) > 0 {
 		all, err := json.Marshal(n.Settings)
 		if err != nil {
@@ -98,6 +113,10 @@ func noted(f *os.File) (n notice) {
 		line = strings.TrimSuffix(line, "\n")
 		if line == paused {
 			n.Paused = true
+			continue
+		}
+		if name, is := strings.CutPrefix(line, executes); is {
+			n.Verb = name
 			continue
 		}
 		if all, is := strings.CutPrefix(line, tested); is {
@@ -184,6 +203,8 @@ func Leased(stateDir string) bool { return held(stateDir, leaseFile) }
 // Leaseholder describes an experiment in progress.
 type Leaseholder struct {
 	PID int `json:"process"` // process id of the experiment or its watchdog
+	// Verb is the verb of fettle that the experiment's process executes: prove, search, quiet.
+	Verb string `json:"verb,omitempty"`
 	// Restoring is true if the experiment has ended or was killed and its watchdog is undoing the
 	// change.
 	Restoring bool `json:"restoring,omitempty"`
@@ -197,7 +218,21 @@ func Holder(stateDir string) *Leaseholder {
 		return nil
 	}
 	n := leaseNotice(stateDir)
-	return &Leaseholder{n.PID, n.Restoring, n.Undo}
+	return &Leaseholder{PID: n.PID, Verb: n.Verb, Restoring: n.Restoring, Undo: n.Undo}
+}
+
+// Name returns the command that has the lease.
+func (x *Leaseholder) Name() string { return ExperimentName(x.Verb) }
+
+// Err returns the ErrLeased that names the command.
+func (x *Leaseholder) Err() error { return &leasedError{x.Name()} }
+
+// ExperimentName returns how messages name the experiment of a verb.
+func ExperimentName(verb string) string {
+	if verb == "" {
+		return "an experiment"
+	}
+	return "fettle " + verb
 }
 
 // checkExperiment returns an error if a plan writes settings under test by another process's
@@ -216,12 +251,12 @@ func (e *Engine) checkExperiment(p *Plan) error {
 		}
 		for _, t := range n.Settings {
 			if s.Setting == t || slices.Contains(e.Kinds.Coupled(s.Setting), t) || slices.Contains(e.Kinds.Coupled(t), s.Setting) {
-				return fmt.Errorf("%w: it is testing %s (%s); nothing changed", ErrLeased, t, n)
+				return fmt.Errorf("%w: it switches %s (%s); nothing changed", &leasedError{ExperimentName(n.Verb)}, t, n)
 			}
 		}
 	}
 	if e.Tell != nil {
-		e.Tell(fmt.Sprintf("an experiment is running (%s); changes now may distort its measurements", n))
+		e.Tell(fmt.Sprintf("%s is running (%s); changes now may distort its measurements", ExperimentName(n.Verb), n))
 	}
 	return nil
 }
@@ -276,7 +311,7 @@ var ErrAlive = &ui.Sentinel{Text: "a fettle daemon runs already", Exits: ui.Refu
 
 // Alive registers this process as the machine's daemon until the file is closed. If there is one,
 // ErrAlive names its process.
-func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, ErrAlive) }
+func Alive(stateDir string) (*os.File, error) { return hold(stateDir, aliveFile, notice{}) }
 
 // passFile is locked while a pass of fettle numa balance moves processes.
 const passFile = "numa-balance"
@@ -286,7 +321,7 @@ var ErrPass = &ui.Sentinel{Text: "another pass moves processes between NUMA node
 
 // Pass registers this process as the one that moves processes between NUMA nodes, until the file is
 // closed. If there is one, ErrPass names it.
-func Pass(stateDir string) (*os.File, error) { return hold(stateDir, passFile, ErrPass) }
+func Pass(stateDir string) (*os.File, error) { return hold(stateDir, passFile, notice{}) }
 
 // PauseBalance records in the daemon's file, which Alive returned, whether numa_balance is paused.
 func PauseBalance(alive *os.File, on bool) error {
@@ -295,8 +330,20 @@ func PauseBalance(alive *os.File, on bool) error {
 	return n.write(alive)
 }
 
-// hold locks a file in the state directory. It returns taken if another process holds the lock.
-func hold(stateDir, name string, taken error) (*os.File, error) {
+// taken returns the error for a lock that another process holds, according to its notice.
+func taken(name string, by notice) error {
+	switch name {
+	case aliveFile:
+		return ErrAlive
+	case passFile:
+		return ErrPass
+	}
+	return &leasedError{ExperimentName(by.Verb)}
+}
+
+// hold locks a file in the state directory and writes the notice of this process. If another
+// process holds the lock, it returns an error that says so.
+func hold(stateDir, name string, own notice) (*os.File, error) {
 	if err := journal.Prepare(stateDir); err != nil {
 		return nil, err
 	}
@@ -307,12 +354,14 @@ func hold(stateDir, name string, taken error) (*os.File, error) {
 	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-			return nil, fmt.Errorf("%w: %s holds the lock %s", taken, noted(f), f.Name())
+			by := noted(f)
+			return nil, fmt.Errorf("%w: %s holds the lock %s", taken(name, by), by, f.Name())
 		}
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	// The process id is only for messages; the lock alone decides.
-	if err := (notice{PID: os.Getpid(), Undo: noted(f).Undo}).write(f); err != nil {
+	own.PID, own.Undo = os.Getpid(), noted(f).Undo
+	if err := own.write(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", f.Name(), err), f.Close())
 	}
 	return f, nil

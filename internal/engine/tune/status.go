@@ -90,11 +90,16 @@ type Trial struct {
 	// Experiment marks a phase of an experiment, which cannot be confirmed. If no experiment
 	// is running, this one was killed together with its watchdog.
 	Experiment bool `json:"experiment,omitempty"`
+	// Verb is the verb of fettle that made the experiment: prove, search, quiet.
+	Verb string `json:"verb,omitempty"`
 }
 
 // trial describes an unconfirmed trial.
 func (e *Engine) trial(t *journal.Tx, overdue bool) Trial {
 	tr := Trial{Tx: t.ID, Until: t.Try.Until, Overdue: overdue, Experiment: t.Try.Experiment}
+	if t.Try.Experiment { // the next one undoes it before it changes anything
+		tr.Verb = leaseNotice(e.StateDir).Verb
+	}
 	if overdue || t.Try.Experiment {
 		return tr
 	}

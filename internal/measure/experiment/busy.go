@@ -18,9 +18,9 @@ const patience = 30 * time.Second
 
 // lease takes the lease. It waits briefly for the watchdog of an experiment that was just killed
 // to restore the machine.
-func lease(ctx context.Context, m *tune.Machine) (*os.File, error) {
+func lease(ctx context.Context, m *tune.Machine, verb string) (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; {
-		f, err := tune.Lease(m.StateDir)
+		f, err := tune.Lease(m.StateDir, verb)
 		if !errors.Is(err, tune.ErrLeased) || time.Now().After(end) {
 			return f, leased(m, err)
 		}
@@ -52,9 +52,9 @@ func Busy(x *tune.Leaseholder) error {
 	}
 	switch {
 	case x.PID == 0:
-		return ui.Hinted(ui.Busy, fmt.Errorf("%w; two at once would disturb each other", tune.ErrLeased), "wait until it ends; see fettle status")
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w; two at once would disturb each other", x.Err()), "wait until it ends; see fettle status")
 	case x.Restoring:
-		return ui.Hinted(ui.Busy, fmt.Errorf("%w: its watchdog is still undoing the change (%s)", tune.ErrLeased, who), "wait a moment; fettle status shows when it is done")
+		return ui.Hinted(ui.Busy, fmt.Errorf("%w: its watchdog is still undoing the change (%s)", x.Err(), who), "wait a moment; fettle status shows when it is done")
 	}
-	return ui.Hinted(ui.Busy, fmt.Errorf("%w (%s); two at once would disturb each other", tune.ErrLeased, who), fmt.Sprintf("wait until it ends, or interrupt it (which restores the machine): kill -INT %d", x.PID))
+	return ui.Hinted(ui.Busy, fmt.Errorf("%w (%s); two at once would disturb each other", x.Err(), who), fmt.Sprintf("wait until it ends, or interrupt it (which restores the machine): kill -INT %d", x.PID))
 }

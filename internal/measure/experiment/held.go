@@ -22,14 +22,14 @@ type held struct {
 	lease    *os.File
 }
 
-// open undoes what earlier experiments left, and keeps others from beginning. The caller must call
-// release, also after an error.
-func (h *held) open(ctx context.Context, m *tune.Machine) (err error) {
+// open undoes what earlier experiments left, and keeps others from beginning while this process
+// executes a verb. The caller must call release, also after an error.
+func (h *held) open(ctx context.Context, m *tune.Machine, verb string) (err error) {
 	if how := tune.LeftBehind(m.StateDir); how != "" {
 		return ui.Hinted(ui.Refused, errors.New("an experiment and its watchdog were killed before the change was undone"),
 			how+"; then rm "+filepath.Join(m.StateDir, "experiment"))
 	}
-	if h.lease, err = tune.Lease(m.StateDir); err != nil {
+	if h.lease, err = tune.Lease(m.StateDir, verb); err != nil {
 		return leased(m, err)
 	}
 	m.Wait = patience // a busy journal would look like a kernel error
@@ -43,12 +43,16 @@ func (h *held) guard(w tune.Watchdog, deadline *journal.Try) (err error) {
 }
 
 // release undoes the changes, latest first, even after ctx has ended. failed describes what could
-// not be done if it fails.
+// not be done if it fails. The error is a prove.ErrTakenBack if another program undid a change first.
 func (h *held) release(ctx context.Context, failed string) error {
 	ctx = context.WithoutCancel(ctx)
-	var errs []error
+	var errs, taken []error
 	for _, t := range slices.Backward(h.tunings) {
-		errs = append(errs, t.Undo(ctx))
+		if err := t.Undo(ctx); errors.Is(err, prove.ErrTakenBack) {
+			taken = append(taken, err)
+		} else {
+			errs = append(errs, err)
+		}
 	}
 	err := errors.Join(errs...)
 	if err == nil && h.watchdog != nil {
@@ -64,5 +68,5 @@ func (h *held) release(ctx context.Context, failed string) error {
 	if err != nil {
 		return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", failed, err), "try again with fettle undo")
 	}
-	return nil
+	return errors.Join(taken...)
 }

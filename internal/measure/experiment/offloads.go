@@ -48,7 +48,7 @@ func SwitchOffloads(ctx context.Context, m *tune.Machine, w tune.Watchdog, devic
 			err = errors.Join(err, o.Release(ctx))
 		}
 	}()
-	if err := o.open(ctx, m); err != nil {
+	if err := o.open(ctx, m, "bench network"); err != nil {
 		return o, err
 	}
 	var all []setting.Setting

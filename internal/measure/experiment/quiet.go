@@ -58,7 +58,7 @@ func (q *Quiet) Run(ctx context.Context, command []string) (err error) {
 		err = errors.Join(q.restore(ctx), err)
 		q.Screen.Status("")
 	}()
-	if err := q.held.open(ctx, q.Machine); err != nil {
+	if err := q.held.open(ctx, q.Machine, "quiet"); err != nil {
 		return err
 	}
 	deadline, err := deadlineAfter(q.Machine, longest)

@@ -37,7 +37,7 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 			err = errors.Join(err, r.Release(ctx))
 		}
 	}()
-	if err := r.open(ctx, m); err != nil {
+	if err := r.open(ctx, m, "bench memory"); err != nil {
 		return r, err
 	}
 	deadline, err := deadlineAfter(m, 24*time.Hour)
