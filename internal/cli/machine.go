@@ -109,6 +109,17 @@ func (a *app) state() string {
 	return a.stateDir
 }
 
+// warnState prints why the state directory would be refused if this call were not a dry run. Users
+// other than root are refused anyway.
+func (a *app) warnState() {
+	if a.root != "" || a.mustBeRoot() != nil {
+		return
+	}
+	if err := journal.Usable(a.state()); err != nil {
+		a.screen.Say("without --dry-run: %v", err)
+	}
+}
+
 // copied reports whether the machine is a copy without a journal.
 func (a *app) copied() bool { return a.root != "" && a.stateFlag == "" }
 

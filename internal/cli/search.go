@@ -75,6 +75,8 @@ The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 	cliutil.Between(f, "percentile", 0.0, 100, 99)
 	cliutil.Percent(f, "margin", "2%")
 	cliutil.Reads(f, "try", "vm.swappiness=10,30", experiment.CheckTry)
+	cliutil.Once(f, "space", "a search has one shipped space, to which --try adds settings")
+	cliutil.Once(f, "metric", "a search compares one metric; --stop-above limits others")
 	cliutil.Reads(f, "space", "disk:sda", experiment.ParseSpace)
 	cliutil.Between(f, "alpha", 0.001, 0.2, 0.05)
 	cliutil.Between(f, "runs", search.FewestRuns, search.MostRuns, 60)
@@ -143,6 +145,7 @@ func (a *app) search(ctx context.Context, o *searchOptions, work []string) error
 	}
 	s := &experiment.Search{Experiment: &experiment.Experiment{Machine: m, Screen: a.screen, By: a.by(), Watchdog: a.watchdog(), Settle: a.settle}}
 	if o.dryRun {
+		a.warnState()
 		planned, err := s.Plan(ctx, o.SearchOptions, work)
 		if err != nil {
 			return err

@@ -180,6 +180,25 @@ func Reads(f *pflag.FlagSet, name, example string, read func(word string) error)
 	check(f, name, read, func(string) string { return example })
 }
 
+// Once rejects an option that is given twice, whose last value would win. advice says what to do.
+func Once(f *pflag.FlagSet, name, advice string) {
+	given := false
+	check(f, name, func(string) error {
+		if given {
+			return &twiceError{advice}
+		}
+		given = true
+		return nil
+	}, func(word string) string { return word })
+}
+
+type twiceError struct{ advice string }
+
+func (e *twiceError) Error() string { return "given twice; " + e.advice }
+
+// Works makes flagError suggest the call without the second one.
+func (e *twiceError) Works() string { return "" }
+
 // Percent restricts an option to a percentage above 0 % and up to 100 %.
 func Percent(f *pflag.FlagSet, name, example string) {
 	Reads(f, name, example, func(word string) error {

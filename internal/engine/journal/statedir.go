@@ -54,42 +54,56 @@ func checkDir(dir string, trusted func(uid uint32) bool) (fs.FileInfo, error) {
 // Prepare creates the state directory, or checks that an existing one is fettle's or empty. It
 // returns ErrRefused for a directory with other content and does not change it.
 func Prepare(dir string) error {
-	st, err := checkDir(dir, own)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := notKernels(dir); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-			return err
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		if _, err := checkDir(dir, own); err != nil {
-			return err
-		}
-		return host.SyncDir(filepath.Dir(dir))
-	}
-	if err != nil {
+	st, err := usable(dir)
+	switch {
+	case err != nil:
 		return err
-	}
-	closed := st.Mode().Perm()&0o077 == 0
-	if hasJournal(dir) {
-		if closed {
-			return nil
-		}
+	case st == nil:
+		return create(dir)
+	case st.Mode().Perm()&0o077 != 0: // it has a journal
 		return os.Chmod(dir, 0o700)
 	}
+	return nil
+}
+
+// Usable returns the error with which Prepare would refuse a directory. It changes nothing.
+func Usable(dir string) error {
+	_, err := usable(dir)
+	return err
+}
+
+// usable returns the information of a directory that Prepare accepts, or nil if it does not exist.
+func usable(dir string) (fs.FileInfo, error) {
+	st, err := checkDir(dir, own)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, notKernels(dir)
+	}
+	if err != nil || hasJournal(dir) {
+		return st, err
+	}
 	if err := notKernels(dir); err != nil {
-		return err
+		return nil, err
 	}
 	if err := onlyOurs(dir); err != nil {
+		return nil, err
+	}
+	if st.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("state directory %s is readable by other users (mode %s) and has no journal yet: %w; chmod 0700 %[1]s, or name a new directory", dir, host.Octal(st.Mode()), ErrRefused)
+	}
+	return st, nil
+}
+
+func create(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	if !closed {
-		return fmt.Errorf("state directory %s is readable by other users (mode %s) and has no journal yet: %w; chmod 0700 %[1]s, or name a new directory", dir, host.Octal(st.Mode()), ErrRefused)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	return nil
+	if _, err := checkDir(dir, own); err != nil {
+		return err
+	}
+	return host.SyncDir(filepath.Dir(dir))
 }
 
 // hasJournal reports whether a directory contains a journal of fettle.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,8 +139,11 @@ func (p *Experiment) shippedSpaceHere(ctx context.Context, word string) (s shipp
 	if err := ParseSpace(word); err != nil {
 		return s, err
 	}
-	f := fact.Collect(p.Host, "cpu", "memory")
+	f := fact.Collect(p.Host, "cpu", "memory", "disk")
 	name, object, _ := strings.Cut(word, ":")
+	if _, known := f.Disk.Len(); name == "disk" && known && f.Disk.Get(object) == nil {
+		return s, fmt.Errorf("disk %s not found; this machine has %s", object, cmp.Or(strings.Join(f.Disk.Names(), ", "), "no disks"))
+	}
 	m := machineSize{cpus: int(f.CPU.Count.Or(0)), memory: f.Memory.TotalBytes.Or(0), object: object}
 	if m.cpus == 0 || m.memory == 0 {
 		return s, errors.New("the number of CPUs or the size of the memory is unknown; use --try")

@@ -112,6 +112,9 @@ func (p *Experiment) space(ctx context.Context, o SearchOptions) (s search.Space
 				at = append(at, n)
 			}
 		}
+		if len(at) == 0 && len(o.Try) == 0 {
+			return s, nil, ui.Exit(ui.Failed, fmt.Errorf("--space %s: this machine has none of its settings", o.Space))
+		}
 		s.Allowed = here.permits(slices.Clone(s.Knobs), at)
 	}
 	for _, word := range o.Try {
