@@ -150,6 +150,7 @@ func (a *app) quiet(ctx context.Context, o quietOptions, command []string) error
 	r := quiet.NewResult(m.Host, s, plan)
 	listing := tune.Listing{All: o.all}
 	if o.dryRun {
+		a.warnState()
 		r.Summarize()
 		if a.data() {
 			return a.result(r, nil)
@@ -161,6 +162,9 @@ func (a *app) quiet(ctx context.Context, o quietOptions, command []string) error
 		return err
 	}
 	if err := quiet.Refuse(m.Host); err != nil {
+		return err
+	}
+	if err := refuseSecondQuiet(m); err != nil {
 		return err
 	}
 	if tuners, err := m.OtherTuners(ctx, plan.Writing); err != nil || len(tuners) > 0 {
@@ -190,6 +194,23 @@ func (a *app) quiet(ctx context.Context, o quietOptions, command []string) error
 	}
 	r.PrintAfter(talk)
 	return err
+}
+
+// refuseSecondQuiet returns an error if the machine is in a quiet state, or an experiment runs: the
+// noise without the state could not be measured, and the experiment would be disturbed.
+func refuseSecondQuiet(m *tune.Machine) error {
+	if x := tune.Holder(m.StateDir); x != nil {
+		return experiment.Busy(x)
+	}
+	state, err := m.State()
+	if err != nil {
+		return err
+	}
+	if tx := quiet.Standing(m.Host, state); tx > 0 {
+		return ui.Hinted(ui.Refused, fmt.Errorf("the machine is quiet already (transaction %d); nothing changed", tx),
+			fmt.Sprintf("fettle undo %d ends this state; to measure in it, run the command itself, on the measured CPUs (taskset)", tx))
+	}
+	return nil
 }
 
 // stayQuiet applies the quiet state until fettle undo.

@@ -36,6 +36,16 @@ func (u *Undone) Given() int {
 	return n
 }
 
+// Kept returns the values that the undo did not restore, because another program had changed them.
+func (u *Undone) Kept() (out []UndoneValue) {
+	for _, v := range u.Values {
+		if v.State == journal.KeptNow && !v.unchanged() {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
 // UndoneValue is one setting of an undo.
 type UndoneValue struct {
 	Setting setting.Setting    `json:"setting"`

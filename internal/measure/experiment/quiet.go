@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"fettle.dev/fettle/internal/engine/journal"
 	"fettle.dev/fettle/internal/engine/tune"
@@ -35,8 +38,9 @@ type Quiet struct {
 	Screen *ui.Screen
 
 	held    held
-	tag     string // of the command's processes
-	ended   bool   // restore was called
+	piece   quiet.Piece // of all measurements of the noise
+	tag     string      // of the command's processes
+	ended   bool        // restore was called
 	changed atomic.Bool
 }
 
@@ -69,6 +73,9 @@ func (q *Quiet) Run(ctx context.Context, command []string) (err error) {
 	if err := q.held.guard(q.Watchdog, deadline); err != nil {
 		return err
 	}
+	if q.piece, err = quiet.Calibrate(q.State.Measured.Numbers()[0]); err != nil {
+		return err
+	}
 	var without, with [2]*quiet.Noise
 	if without[0], err = q.noise(ctx, "before"); err != nil {
 		return err
@@ -95,6 +102,12 @@ func (q *Quiet) finish(ctx context.Context, failed error, without, with [2]*quie
 		return errors.Join(err, failed)
 	}
 	q.Result.Noise = quiet.Compare(without, with)
+	switch r := q.Result; {
+	case r.UndoneBy > 0:
+		r.Noise.Invalidate("fettle undo had ended it")
+	case len(r.Kept) > 0:
+		r.Noise.Invalidate("another program had changed values")
+	}
 	return failed
 }
 
@@ -102,7 +115,7 @@ func (q *Quiet) finish(ctx context.Context, failed error, without, with [2]*quie
 func (q *Quiet) noise(ctx context.Context, when string) (*quiet.Noise, error) {
 	q.Screen.Status("measuring the noise %s, for %s", when, unit.FormatSeconds(q.Phase.Seconds()))
 	defer q.Screen.Status("")
-	n, err := quiet.Measure(ctx, q.State.Measured.Numbers()[0], q.Phase)
+	n, err := q.piece.Measure(ctx, q.State.Measured.Numbers()[0], q.Phase)
 	if ctx.Err() != nil {
 		return nil, ui.Exit(ui.Interrupted, errors.New("interrupted"))
 	}
@@ -166,21 +179,23 @@ func (q *Quiet) run(ctx context.Context, command []string) error {
 		return ui.Exit(ui.Failed, fmt.Errorf("cannot start the command: %w", err))
 	}
 	err = cmd.Wait()
-	code := exitCode(cmd.ProcessState)
-	q.Result.Command = &quiet.Ran{Args: command, ExitCode: code, DurationS: time.Since(begun).Seconds()}
+	code, signal := exitCode(cmd.ProcessState)
+	ran := &quiet.Ran{Args: command, ExitCode: code, Signal: signal, DurationS: time.Since(begun).Seconds()}
+	q.Result.Command = ran
 	if code != 0 {
-		err = ui.Exit(code, fmt.Errorf("%s ended with exit code %d", command[0], code))
+		err = ui.Exit(code, errors.New(ran.String()))
 	}
 	// They would be noise, and stay on the measured CPUs afterwards.
 	return errors.Join(err, descendants.Kill(), host.KillTagged(q.tag))
 }
 
 // exitCode returns the exit code of a process as a shell has it: 128 plus the signal that ended it.
-func exitCode(p *os.ProcessState) int {
+// signal is the name of that signal, or "".
+func exitCode(p *os.ProcessState) (code int, signal string) {
 	if st, ok := p.Sys().(syscall.WaitStatus); ok && st.Signaled() {
-		return 128 + int(st.Signal())
+		return 128 + int(st.Signal()), unix.SignalName(st.Signal())
 	}
-	return p.ExitCode()
+	return p.ExitCode(), ""
 }
 
 // restore undoes the state and starts the jobs that were missed. It does nothing the second time,
@@ -191,13 +206,14 @@ func (q *Quiet) restore(ctx context.Context) error {
 	}
 	q.ended = true
 	ctx = context.WithoutCancel(ctx)
-	applied := len(q.held.tunings) > 0 && q.Result.Transaction > 0
+	tunings := q.held.tunings
 	err := q.held.release(ctx, "cannot restore the machine")
-	if err != nil {
+	undone := errors.Is(err, prove.ErrTakenBack) // by fettle undo, which also started the missed jobs
+	if err != nil && !undone {
 		return err
 	}
 	q.changed.Store(false)
-	if !applied {
+	if len(tunings) == 0 || q.Result.Transaction == 0 {
 		return nil
 	}
 	q.Result.Undone = true
@@ -205,6 +221,25 @@ func (q *Quiet) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if undone {
+		q.Result.UndoneBy = undoOf(state, q.Result.Transaction)
+		return nil
+	}
+	for _, t := range tunings {
+		if t.Undone != nil {
+			q.Result.Kept = append(q.Result.Kept, t.Undone.Kept()...)
+		}
+	}
 	q.Result.Missed = append(q.Result.Missed, quiet.StartMissed(ctx, q.Host, state, []int{q.Result.Transaction})...)
 	return nil
+}
+
+// undoOf returns the transaction that undid another one.
+func undoOf(state *journal.State, id int) int {
+	for _, t := range slices.Backward(state.Txs) {
+		if slices.Contains(t.Undoes, id) {
+			return t.ID
+		}
+	}
+	return id // in a part of the journal that is no longer kept
 }

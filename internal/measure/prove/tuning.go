@@ -21,6 +21,8 @@ type Tuning struct {
 	Options tune.ApplyOptions
 	// Applied is the result of the last Apply; nil if it could not begin.
 	Applied *tune.Applied
+	// Undone is the result of the last Undo; nil if it restored nothing.
+	Undone *tune.Undone
 
 	tx     int
 	places []place
@@ -97,7 +99,9 @@ func (t *Tuning) Undo(ctx context.Context) error {
 	if t.tx == 0 {
 		return nil // never applied
 	}
-	switch _, err := t.Engine.Undo(ctx, t.tx); {
+	u, err := t.Engine.Undo(ctx, t.tx)
+	t.Undone = u
+	switch {
 	case errors.Is(err, tune.ErrTakenBack):
 		err = fmt.Errorf("%w (transaction %d)", ErrTakenBack, t.tx)
 		t.tx = 0

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,7 +91,11 @@ func (c *Check) measure(ctx context.Context, h *host.Host, s *State, lasting tim
 	cpu := first(s.Measured)
 	reading, before := activity.Begin(h), read(h)
 	begun := time.Now()
-	noise, err := Measure(ctx, cpu, lasting)
+	piece, err := Calibrate(cpu)
+	if err != nil {
+		return err
+	}
+	noise, err := piece.Measure(ctx, cpu, lasting)
 	if err != nil {
 		return err
 	}
@@ -110,7 +115,7 @@ func (c *Check) measure(ctx context.Context, h *host.Host, s *State, lasting tim
 		}
 		c.add("SMT sibling", busy(before, after, n), fmt.Sprintf("CPU %d shares the core, and was busy meanwhile", n), remedy)
 	}
-	c.add("other tasks", noise.WaitPercent, busiest(sample.Processes), moved(s, "moves tasks to CPU "))
+	c.add("other tasks", noise.WaitPercent, busiest(mayRunOn(h, cpu, sample.Processes)), moved(s, "moves tasks to CPU "))
 	for _, m := range []struct{ value, name, unit string }{
 		{"swap_in_pages_per_s", "swapping in", "pages/s"}, {"swap_out_pages_per_s", "swapping out", "pages/s"},
 		{"direct_reclaims_per_s", "memory reclaim", "times/s"},
@@ -167,6 +172,19 @@ func loudest(before, after counters, cpu int, seconds float64) string {
 		}
 	}
 	return list(rate, "/s")
+}
+
+// mayRunOn returns the processes that may run on a CPU. The kernel binds some of its threads to
+// other CPUs, such as kworker/0:1.
+func mayRunOn(h *host.Host, cpu int, all []activity.Consumer) []activity.Consumer {
+	return slices.DeleteFunc(slices.Clone(all), func(p activity.Consumer) bool {
+		task, err := h.Sched.Task(p.PID)
+		if err != nil {
+			return false
+		}
+		cpus, err := h.Sched.Affinity(task.TaskID)
+		return err == nil && !cpus.Has(cpu)
+	})
 }
 
 // busiest names the processes that used most CPU time. 100 % is one CPU.
@@ -248,9 +266,18 @@ func (c *Check) settings(plan *tune.Plan) {
 	}
 }
 
+// measured names the CPU whose noise was measured.
+func (c *Check) measured(cpu int) string {
+	name := fmt.Sprint("CPU ", cpu)
+	if c.CPUs != strconv.Itoa(cpu) {
+		name += ", the first of " + c.CPUs
+	}
+	return name
+}
+
 func (c *Check) summarize() (h ui.Headline) {
 	if n := c.Noise; n != nil {
-		h.Line("CPU %d: work of %s takes %s longer than undisturbed on average, %s 1 time in 100, %s at worst", n.CPU, unit.FormatSeconds(n.PieceS),
+		h.Line("%s: work of %s takes %s longer than undisturbed on average, %s 1 time in 100, %s at worst", c.measured(n.CPU), unit.FormatSeconds(n.PieceS),
 			h.Figure("mean_percent", n.MeanPercent, "%"), h.Figure("p99_percent", n.P99Percent, "%"), h.Figure("worst_percent", n.WorstPercent, "%"))
 	}
 	removed := 0

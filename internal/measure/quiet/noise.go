@@ -21,6 +21,8 @@ import (
 // Noise is how unevenly a CPU does a fixed piece of work.
 type Noise struct {
 	CPU int `json:"cpu"`
+	// Steps is the size of a piece. Figures of pieces of different sizes are not comparable.
+	Steps int `json:"piece_steps"`
 	// Pieces is the number of measured pieces of work. PieceS is the undisturbed time of one: the
 	// 5 % quantile of all.
 	Pieces int     `json:"pieces"`
@@ -35,32 +37,71 @@ type Noise struct {
 	WaitPercent float64 `json:"wait_percent"`
 }
 
-// piece is the approximate length of a piece of work.
-const piece = time.Millisecond
+// Piece is a fixed piece of work: a number of steps of work.
+type Piece int
+
+// Limits of a piece of work: its time, undisturbed, is from half of mostPiece to mostPiece.
+const (
+	mostPiece  = time.Millisecond
+	firstPiece = Piece(1 << 12)
+)
+
+// Calibrate returns a piece of 0.5 to 1 ms on a CPU. Measurements that are to be compared need the
+// same piece: a longer one is disturbed more often, and less by each disturbance.
+func Calibrate(cpu int) (p Piece, err error) {
+	failed := pinned(cpu, func() {
+		firstPiece.warmUp()
+		for p = firstPiece; p.undisturbed() < mostPiece/2; p *= 2 {
+		}
+	})
+	return p, failed
+}
+
+// warmUp brings the CPU to its frequency.
+func (p Piece) warmUp() {
+	for begun := time.Now(); time.Since(begun) < 10*mostPiece; {
+		work(p)
+	}
+}
+
+// undisturbed returns the shortest of a few times of the piece.
+func (p Piece) undisturbed() time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range 5 {
+		begun := time.Now()
+		work(p)
+		least = min(least, time.Since(begun))
+	}
+	return least
+}
 
 // Measure measures the noise of a CPU for a time. Other programs and the kernel are noise; so is a
 // frequency that changes.
-func Measure(ctx context.Context, cpu int, lasting time.Duration) (*Noise, error) {
-	type result struct {
-		noise *Noise
-		err   error
+func (p Piece) Measure(ctx context.Context, cpu int, lasting time.Duration) (n *Noise, err error) {
+	if failed := pinned(cpu, func() { n, err = p.measure(ctx, lasting) }); failed != nil {
+		return nil, failed
 	}
-	done := make(chan result, 1)
+	if n != nil {
+		n.CPU = cpu
+	}
+	return n, err
+}
+
+// pinned runs do in a thread on a CPU.
+func pinned(cpu int, do func()) error {
+	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread, whose affinity is changed, ends with the goroutine.
 		runtime.LockOSThread()
-		if err := Pin(internalunit.CPUs(cpu)); err != nil {
-			done <- result{nil, fmt.Errorf("cannot measure on CPU %d: %w", cpu, err)}
-			return
+		err := Pin(internalunit.CPUs(cpu))
+		if err == nil {
+			do()
+		} else {
+			err = fmt.Errorf("cannot measure on CPU %d: %w", cpu, err)
 		}
-		n, err := measure(ctx, lasting)
-		if n != nil {
-			n.CPU = cpu
-		}
-		done <- result{n, err}
+		done <- err
 	}()
-	r := <-done
-	return r.noise, r.err
+	return <-done
 }
 
 // Pin restricts the calling thread to CPUs.
@@ -72,33 +113,28 @@ func Pin(cpus internalunit.CPUSet) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-func measure(ctx context.Context, lasting time.Duration) (*Noise, error) {
-	steps := 1 << 12
-	for took := time.Duration(0); took < piece/2; { // also brings the CPU to its frequency
-		steps *= 2
-		begun := time.Now()
-		work(steps)
-		took = time.Since(begun)
-	}
+func (p Piece) measure(ctx context.Context, lasting time.Duration) (*Noise, error) {
+	p.warmUp()
 	waited, begun := waiting(), time.Now()
-	times := make([]float64, 0, lasting/piece*2+16)
+	times := make([]float64, 0, lasting/mostPiece*2+16)
 	for time.Since(begun) < lasting || len(times) < 20 {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		at := time.Now()
-		work(steps)
+		work(p)
 		times = append(times, time.Since(at).Seconds())
 	}
 	n := describe(times)
+	n.Steps = int(p)
 	n.WaitPercent = 100 * min(1, (waiting()-waited).Seconds()/time.Since(begun).Seconds())
 	return n, nil
 }
 
 // work is a fixed piece of work in registers: it depends on the CPU alone.
-func work(steps int) {
+func work(p Piece) {
 	x := uint64(88172645463325252)
-	for range steps {
+	for range p {
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17
@@ -141,6 +177,13 @@ type Comparison struct {
 	// Changed reports whether the interval excludes 1.
 	Changed bool   `json:"changed"`
 	Text    string `json:"text"`
+	// Invalid is why With is not of the quiet state; "" if it is.
+	Invalid string `json:"invalid,omitempty"`
+}
+
+// Invalidate marks figures that are not of the quiet state.
+func (c *Comparison) Invalidate(why string) {
+	c.Changed, c.Invalid, c.Text = false, why, "not of the quiet state, because "+why+": "+c.Text
 }
 
 // leastNoise is the noise in percent below which differences do not count: the resolution of the
@@ -159,7 +202,7 @@ func Compare(without, with [2]*Noise) *Comparison {
 	c.Ratio, c.Interval = math.Exp(difference), [2]float64{math.Exp(difference - half), math.Exp(difference + half)}
 	c.Changed = c.Interval[0] > 1 || c.Interval[1] < 1
 	mean := func(logs [2]float64) string { return internalunit.Digits(math.Exp((logs[0]+logs[1])/2)) + " %" }
-	c.Text = fmt.Sprintf("noise %s without and %s with the quiet state: %s times, 95 %% interval %s to %s", mean(a), mean(b),
+	c.Text = fmt.Sprintf("noise of CPU %d: %s without and %s with the quiet state: %s times, 95 %% interval %s to %s", without[0].CPU, mean(a), mean(b),
 		internalunit.Digits(c.Ratio), internalunit.Digits(c.Interval[0]), internalunit.Digits(c.Interval[1]))
 	if !c.Changed {
 		c.Text += ", which includes no change"

@@ -28,6 +28,22 @@ import (
 //go:embed quiet/tuned.conf
 var files embed.FS
 
+// file is the path of the profile in the journal.
+const file = profile.BuiltinDir + "/quiet/tuned.conf"
+
+// Standing returns the transaction of a quiet state that is in force until fettle undo, or 0.
+func Standing(h *host.Host, state *journal.State) int {
+	boot, _ := h.BootID()
+	for _, t := range slices.Backward(state.Live()) {
+		if t.Commit != nil && t.Try == nil && t.BootID == boot && slices.ContainsFunc(t.Entries, func(en *journal.Entry) bool {
+			return en.Reason.File == file || en.Reason.Text == stopped || en.Reason.Text == paused || strings.HasPrefix(en.Reason.Text, starts)
+		}) {
+			return t.ID
+		}
+	}
+	return 0
+}
+
 // Options select the state.
 type Options struct {
 	// CPUs is the list of the CPUs to measure on; "" for all but the first core.

@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin/table"
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/testkit/machine"
@@ -327,6 +328,11 @@ func TestCompareSays(t *testing.T) {
 	if c := Compare(same(10, 5), same(9, 6)); c.Changed || !strings.HasSuffix(c.Text, "which includes no change") {
 		t.Errorf("%+v", c)
 	}
+	if c := Compare(same(10, 10.1), same(1, 1.01)); true {
+		if c.Invalidate("it had ended"); c.Changed || c.Invalid != "it had ended" || !strings.HasPrefix(c.Text, "not of the quiet state, because it had ended: noise of CPU 0: ") {
+			t.Errorf("%+v", c)
+		}
+	}
 	// A linear drift of the logarithm cancels: without, with, with, without.
 	if c := Compare(same(1, 8), same(2, 4)); math.Abs(c.Ratio-1) > 1e-9 {
 		t.Errorf("%+v", c)
@@ -339,6 +345,8 @@ func TestCompareSays(t *testing.T) {
 
 func TestSummarize(t *testing.T) {
 	ran := &Ran{Args: []string{"make"}, ExitCode: 3, DurationS: 2}
+	killed := &Ran{Args: []string{"make"}, ExitCode: 137, Signal: "SIGKILL", DurationS: 2}
+	kept := []tune.UndoneValue{{}, {}}
 	one := tune.Step{Action: tune.Write}
 	for name, x := range map[string]struct {
 		result Result
@@ -349,10 +357,14 @@ func TestSummarize(t *testing.T) {
 		"nothing to change, and ran":  {Result{Plan: &tune.Plan{}, Command: ran}, "make ended with exit code 3 after 2 s\nall values are set already; measured CPUs: 1-7"},
 		"ran":                         {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true}, "make ended with exit code 3 after 2 s\n1 value set for that time and restored (transaction 4); measured CPUs: 1-7"},
 		"ran, and cannot be restored": {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4}, "make ended with exit code 3 after 2 s\nquiet: 1 value set (transaction 4) until fettle undo 4; measured CPUs: 1-7"},
+		"killed":                      {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: killed, Transaction: 4, Undone: true}, "make was killed by signal 9 (SIGKILL) after 2 s\n1 value set for that time and restored (transaction 4); measured CPUs: 1-7"},
+		"undone by another":           {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true, UndoneBy: 5}, "make ended with exit code 3 after 2 s\n1 value set (transaction 4), but not for all of that time: fettle undo (transaction 5) restored them; measured CPUs: 1-7"},
+		"changed by another":          {Result{Plan: &tune.Plan{Steps: []tune.Step{one, one, one}}, Command: ran, Transaction: 4, Undone: true, Kept: kept}, "make ended with exit code 3 after 2 s\n3 values set for that time (transaction 4); 2 were changed by another program meanwhile and not restored; measured CPUs: 1-7"},
+		"one changed by another":      {Result{Plan: &tune.Plan{Steps: []tune.Step{one, one, one}}, Command: ran, Transaction: 4, Undone: true, Kept: kept[:1]}, "make ended with exit code 3 after 2 s\n3 values set for that time (transaction 4); 1 was changed by another program meanwhile and not restored; measured CPUs: 1-7"},
 		"stays":                       {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Transaction: 4}, "quiet: 1 value set (transaction 4) until fettle undo 4; measured CPUs: 1-7"},
 	} {
 		r := NewResult(machine.Mounted(t, nil), &State{CPUs: CPUs{Measured: unit.CPUs(1, 2, 3, 4, 5, 6, 7)}}, x.result.Plan)
-		r.Command, r.Transaction, r.Undone = x.result.Command, x.result.Transaction, x.result.Undone
+		r.Command, r.Transaction, r.Undone, r.UndoneBy, r.Kept = x.result.Command, x.result.Transaction, x.result.Undone, x.result.UndoneBy, x.result.Kept
 		r.Summarize()
 		if got := strings.Join(r.Headline.Lines, "\n"); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
@@ -384,12 +396,13 @@ func TestMeasureSeesATask(t *testing.T) {
 	stop := make(chan struct{})
 	done := make(chan error)
 	go func() { done <- spin(cpu, stop) }()
-	n, err := Measure(t.Context(), cpu, 300*time.Millisecond)
+	piece, failed := Calibrate(cpu)
+	n, err := piece.Measure(t.Context(), cpu, 300*time.Millisecond)
 	close(stop)
-	if spun := <-done; err != nil || spun != nil {
-		root.Missing(t, "cannot run on CPU %d: %v, %v", cpu, err, spun)
+	if spun := <-done; err != nil || failed != nil || spun != nil {
+		root.Missing(t, "cannot run on CPU %d: %v, %v, %v", cpu, failed, err, spun)
 	}
-	if n.CPU != cpu || n.WaitPercent < 20 || n.MeanPercent < 10 {
+	if n.CPU != cpu || n.Steps != int(piece) || n.WaitPercent < 20 || n.MeanPercent < 10 {
 		t.Errorf("%+v", n)
 	}
 }
@@ -417,12 +430,43 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// boundTasks are tasks with their CPUs.
+type boundTasks struct {
+	host.Sched
+	cpus map[int]unit.CPUSet
+}
+
+func (b boundTasks) Task(tid int) (host.Task, error) {
+	return host.Task{TaskID: host.TaskID{TID: tid, Start: 7}}, nil
+}
+
+func (b boundTasks) Affinity(id host.TaskID) (unit.CPUSet, error) {
+	cpus, has := b.cpus[id.TID]
+	if !has {
+		return cpus, host.ErrEnded
+	}
+	return cpus, nil
+}
+
+// A kernel thread of another CPU is not what takes the time of the measured one.
+func TestMayRunOn(t *testing.T) {
+	h := machine.Mounted(t, nil)
+	h.Sched = boundTasks{cpus: map[int]unit.CPUSet{7: unit.CPUs(0), 8: unit.CPUs(0, 1), 9: unit.CPUs(1)}}
+	all := []activity.Consumer{{PID: 7, Command: "kworker/0:1", CPUPercent: 90}, {PID: 8, Command: "make", CPUPercent: 50}, {PID: 9, Command: "kworker/1:1", CPUPercent: 40}, {PID: 10, Command: "ended", CPUPercent: 20}}
+	if got := busiest(mayRunOn(h, 1, all)); got != "make (pid 8) 50 %, kworker/1:1 (pid 9) 40 %, ended (pid 10) 20 %" {
+		t.Error(got)
+	}
+}
+
 func TestCheckPrints(t *testing.T) {
 	percent := 2.125
 	c := &Check{CPUs: "1", Noise: &Noise{CPU: 1, PieceS: 0.001, MeanPercent: 3.2, P99Percent: 19, WorstPercent: 85}, Reasons: []Reason{
 		{Name: "other tasks", Percent: &percent, Found: "make (pid 12) 85 %", Remedy: "moves tasks to CPU 0"}, {Name: "steal", Found: "x"},
 	}, Limits: []string{"this machine is a guest"}}
 	c.Headline = c.summarize()
+	if got := (&Check{CPUs: "1-3"}).measured(1); got != "CPU 1, the first of 1-3" {
+		t.Error(got)
+	}
 	var out bytes.Buffer
 	s := ui.NewScreen(&out, &out)
 	s.Width = 80

@@ -23,6 +23,12 @@ type Result struct {
 	Transaction int        `json:"transaction,omitempty"`
 	Undone      bool       `json:"undone"`
 	Plan        *tune.Plan `json:"plan"`
+	// UndoneBy is the transaction of a fettle undo that restored the values before the command
+	// ended; 0 if none did.
+	UndoneBy int `json:"undone_by,omitempty"`
+	// Kept are the values that another program changed before the command ended. They are not
+	// restored, as by fettle undo.
+	Kept []tune.UndoneValue `json:"kept,omitempty"`
 	// Actions are done once, and not undone.
 	Actions []string `json:"actions"`
 	Limits  []string `json:"limits"`
@@ -37,9 +43,21 @@ type Result struct {
 
 // Ran is a command that ran in the quiet state.
 type Ran struct {
-	Args      []string `json:"args"`
-	ExitCode  int      `json:"exit_code"`
-	DurationS float64  `json:"duration_s"`
+	Args []string `json:"args"`
+	// ExitCode is as a shell has it: 128 plus the number of the signal that ended the command.
+	ExitCode int `json:"exit_code"`
+	// Signal is the signal that ended the command, such as SIGKILL; "" if it ended by itself.
+	Signal    string  `json:"signal,omitempty"`
+	DurationS float64 `json:"duration_s"`
+}
+
+// String returns how the command ended.
+func (r *Ran) String() string {
+	name := text.Quote(r.Args[0])
+	if r.Signal != "" {
+		return fmt.Sprintf("%s was killed by signal %d (%s)", name, r.ExitCode-128, r.Signal)
+	}
+	return fmt.Sprintf("%s ended with exit code %d", name, r.ExitCode)
 }
 
 // NewResult returns the result of a plan that is not applied yet.
@@ -84,6 +102,10 @@ func (r *Result) Summarize() {
 		h.Line("all values are set already; %s", r.where())
 	case r.Transaction == 0:
 		h.Line("%s would be set; %s", values, r.where())
+	case r.UndoneBy > 0:
+		h.Line("%s set (transaction %d), but not for all of that time: fettle undo (transaction %d) restored them; %s", values, r.Transaction, r.UndoneBy, r.where())
+	case len(r.Kept) > 0:
+		h.Line("%s set for that time (transaction %d); %s by another program meanwhile and not restored; %s", values, r.Transaction, changedWords(&h, len(r.Kept)), r.where())
 	case r.Undone:
 		h.Line("%s set for that time and restored (transaction %d); %s", values, r.Transaction, r.where())
 	default:
@@ -99,12 +121,19 @@ func (r *Result) Summarize() {
 	r.Headline = h
 }
 
+func changedWords(h *ui.Headline, n int) string {
+	if n == 1 {
+		return h.Count("kept", n, "") + " was changed"
+	}
+	return h.Count("kept", n, "") + " were changed"
+}
+
 func (r *Result) ran(h *ui.Headline) string {
 	c := r.Command
 	if c == nil {
 		return "the command did not run"
 	}
-	return fmt.Sprintf("%s ended with exit code %d after %s", text.Quote(c.Args[0]), c.ExitCode, h.Value("duration_s", c.DurationS, unit.FormatSeconds(c.DurationS)))
+	return c.String() + " after " + h.Value("duration_s", c.DurationS, unit.FormatSeconds(c.DurationS))
 }
 
 // PrintBefore prints what will be changed and done, before that happens. l selects the rows;
@@ -142,8 +171,18 @@ func (r *Result) PrintAfter(s *ui.Screen) {
 			ui.PrintLine(s, "✗ %s stays %s: %s", tune.SettingWords(st.Setting), st.Before.String(), st.Why)
 		}
 	}
+	for i, v := range r.Kept {
+		if i == mostKept {
+			ui.PrintLine(s, "! %s; --output json lists all", text.Count(len(r.Kept)-i, "more value"))
+			break
+		}
+		ui.PrintLine(s, "! %s stays %s, not %s: %s", tune.SettingWords(v.Setting), v.Found, v.To, v.Why)
+	}
 	PrintMissed(s, r.Missed)
 }
+
+// mostKept is the maximum number of kept values that are printed.
+const mostKept = 5
 
 // PrintMissed prints the jobs that were due meanwhile.
 func PrintMissed(s *ui.Screen, missed []Missed) {

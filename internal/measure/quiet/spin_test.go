@@ -17,7 +17,7 @@ func spin(cpu int, stop <-chan struct{}) error {
 		case <-stop:
 			return nil
 		default:
-			work(1 << 12)
+			work(firstPiece)
 		}
 	}
 }
