@@ -59,45 +59,67 @@ func (s *Search) explore(ctx context.Context) (err error) {
 	return nil
 }
 
-// visit measures a point once, after its warm-up runs.
+// visit measures a point once. A run that takes too long is made again after a run with the
+// machine's own values, because another program may have disturbed it.
 func (s *Search) visit(ctx context.Context, at search.Step) (v search.Visit, err error) {
 	began := s.Host.Clock.Now()
 	v = search.Visit{Step: at, At: began.UTC()}
 	defer func() { v.TookS = s.Host.Clock.Now().Sub(began).Seconds() }()
-	err = s.enterPoint(ctx, at.Point)
-	if unset := (*prove.Unswitched)(nil); errors.As(err, &unset) && s.in == nil && ctx.Err() == nil && codeOf(err) == ui.RolledBack {
-		v.Stopped = "its values cannot be set: " + unset.Err.Error()
-		return v, nil
-	}
-	if err != nil {
-		return v, err
-	}
-	for i := range s.design.Washout + 1 {
-		var values prove.Values
-		if values, v.Stopped, err = s.once(ctx, s.in == nil); err != nil || v.Stopped != "" {
-			break
+	v.Value, v.Stopped, err = s.measure(ctx, at.Point)
+	if err == nil && v.Stopped == tooSlow {
+		if _, _, err = s.measure(ctx, s.body.Design.Default()); err == nil {
+			v.Value, v.Stopped, err = s.measure(ctx, at.Point)
 		}
-		if i == s.design.Washout {
-			v.Value = values[s.design.Metric.Name]
-		}
-	}
-	if err == nil && v.Stopped == "" && !(v.Value > 0) {
-		err = fmt.Errorf("%s is %s; a search compares ratios, so it must be above 0", s.design.Metric.Name, unit.Digits(v.Value))
-	}
-	if err == nil && v.Stopped != "" && s.in == nil {
-		err = ui.Exit(ui.Failed, fmt.Errorf("the work fails without any change: %s", v.Stopped))
 	}
 	return v, err
+}
+
+// measure returns the metric at a point, after its warm-up runs, or the brake that stopped it.
+func (s *Search) measure(ctx context.Context, at search.Point) (value float64, stopped string, err error) {
+	err = s.enterPoint(ctx, at)
+	if unset := (*prove.Unswitched)(nil); errors.As(err, &unset) && s.in == nil && ctx.Err() == nil && codeOf(err) == ui.RolledBack {
+		return 0, "its values cannot be set: " + unset.Err.Error(), nil
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	for range s.design.Washout + 1 {
+		var values prove.Values
+		values, stopped, err = s.once(ctx)
+		switch {
+		case err != nil:
+			return 0, "", err
+		case stopped != "" && s.in == nil:
+			return 0, "", ui.Exit(ui.Failed, fmt.Errorf("the work fails without any change: %s", stopped))
+		case stopped != "":
+			return 0, stopped, nil
+		}
+		value = values[s.design.Metric.Name]
+	}
+	if !(value > 0) {
+		err = fmt.Errorf("%s is %s; a search compares ratios, so it must be above 0", s.design.Metric.Name, unit.Digits(value))
+	}
+	return value, "", err
 }
 
 // slowest is how many times longer than usual a run may take before it is stopped.
 const slowest = 5
 
+// tooSlow is the brake of a run that was stopped after that time.
+var tooSlow = fmt.Sprintf("took more than %d times as long as usual", slowest)
+
+// limit returns how long a run with changed values may take. What is usual is the median of the runs
+// with the machine's own values, or the last of them if it took longer.
+func (s *Search) limit() time.Duration {
+	usual := max(stats.Median(s.byDefault), s.byDefault[len(s.byDefault)-1])
+	return max(time.Second, Seconds(slowest*usual))
+}
+
 // once makes a run. stopped is the brake that ended or rejected it.
-func (s *Search) once(ctx context.Context, byDefault bool) (values prove.Values, stopped string, err error) {
+func (s *Search) once(ctx context.Context) (values prove.Values, stopped string, err error) {
 	limited, cancel := ctx, context.CancelFunc(func() {})
-	if len(s.byDefault) > 0 {
-		limited, cancel = context.WithTimeout(ctx, max(time.Second, Seconds(slowest*stats.Median(s.byDefault))))
+	if s.in != nil && len(s.byDefault) > 0 {
+		limited, cancel = context.WithTimeout(ctx, s.limit())
 	}
 	defer cancel()
 	watch := &prove.Machine{Host: s.Host}
@@ -111,7 +133,7 @@ func (s *Search) once(ctx context.Context, byDefault bool) (values prove.Values,
 	case ctx.Err() != nil:
 		return nil, "", ctx.Err()
 	case limited.Err() != nil:
-		return nil, fmt.Sprintf("took more than %d times as long as usual", slowest), nil
+		return nil, tooSlow, nil
 	case err != nil:
 		return nil, "the work failed: " + err.Error(), nil
 	}
@@ -119,7 +141,7 @@ func (s *Search) once(ctx context.Context, byDefault bool) (values prove.Values,
 	if err != nil {
 		return nil, "", err
 	}
-	if byDefault {
+	if s.in == nil {
 		s.byDefault = append(s.byDefault, took)
 	}
 	if s.in != nil {
