@@ -56,7 +56,8 @@ func Begin(d Design) *Course {
 		// Together the intervals of all metrics have the error probability of one (Bonferroni). Bets
 		// multiply, so this costs little: with three metrics the first verdict takes nine blocks, not seven.
 		t := newTrack(m, d.Alpha/float64(1+len(d.Also)), d.Margin)
-		t.mayBe0 = d.Live == nil
+		// A time or a rate of 0 was not measured, and windows of running work may be 0 only at times.
+		t.mayBe0 = d.Live == nil && m.Unit != "s" && !m.More
 		c.tracks = append(c.tracks, t)
 	}
 	for _, g := range d.Guards {

@@ -78,11 +78,13 @@ func TestZeros(t *testing.T) {
 	if _, ending, err := m.experiment(Defaults(zero), nil).Run(t.Context(), nil); ending != EndedFailed || err == nil || !strings.Contains(err.Error(), "allocs/op was 0 before and is 1 now") {
 		t.Errorf("%v, %v", ending, err)
 	}
-	// Windows of running work may be 0 at times.
-	d := Defaults(zero)
-	d.Live = &Live{WindowS: 1}
-	if _, err := Begin(d).tracks[0].log(Values{zero.Name: 0}); err == nil || !strings.Contains(err.Error(), "want a positive number") {
-		t.Error(err)
+	// Windows of running work may be 0 at times; a time and a rate are never 0.
+	live := Defaults(zero)
+	live.Live = &Live{WindowS: 1}
+	for _, d := range []Design{live, Defaults(Metric{Name: zero.Name, Unit: "s"}), Defaults(Metric{Name: zero.Name, Unit: "1/s", More: true})} {
+		if _, err := Begin(d).tracks[0].log(Values{zero.Name: 0}); err == nil || !strings.Contains(err.Error(), "want a positive number") {
+			t.Errorf("%+v: %v", d.Metric, err)
+		}
 	}
 }
 
