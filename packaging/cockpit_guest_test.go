@@ -13,7 +13,7 @@ import (
 )
 
 // TestCockpitGuest installs the packages on a machine with systemd and Cockpit, logs in as root and
-// as a user without rights, and does each action of the page.
+// as a user without rights, does each action of the page, and cuts the network in a trial.
 func TestCockpitGuest(t *testing.T) {
 	root.Nightly(t, "boots a virtual machine for a web page")
 	dir := build(t, "v1.0.0", "PACKAGES=fettle cockpit-fettle")
@@ -73,5 +73,24 @@ func TestCockpitGuest(t *testing.T) {
 	})
 	t.Run("limited", func(t *testing.T) {
 		c.limited(t, func(t *testing.T) *tab { return login(t, "alice") })
+	})
+	t.Run("connection lost", func(t *testing.T) {
+		before := c.read(t, swappiness)
+		tab := login(t, "root")
+		tab.try("throughput-performance", "5m")
+		tab.shows("#standing", "is on trial")
+		vm.SetLink("net0", false)
+		tab.shows("#standing", "The machine undoes it by itself")
+		tab.keep("lost")
+		vm.SetLink("net0", true)
+		tab = login(t, "root")
+		tab.until("the countdown", `/^[0-4]:\d\d$/.test(document.querySelector("#countdown")?.textContent)`)
+		c.want(t, swappiness, "10")
+		vm.SetLink("net0", false)
+		if !root.Eventually(10*time.Minute, func() bool { return c.read(t, swappiness) == before }) {
+			t.Errorf("vm.swappiness is %s, want %s", c.read(t, swappiness), before)
+		}
+		vm.SetLink("net0", true)
+		login(t, "root").shows("#history", "trial not confirmed in time")
 	})
 }

@@ -21,6 +21,9 @@ func TestGuestSELinux(t *testing.T) {
 	m := guest{vm.Boot(t, vm.Options{}), t}
 	m.Put(policy, "/root/policy.tar")
 	m.Put(dir+"/1.deb", "/root/1.deb")
+	// The agent would not start from a directory of this machine, whose files have no labels.
+	m.must("install -D /run/test/agent /usr/local/sbin/agent")
+	m.Write("/etc/systemd/system/fettle-agent.service.d/here.conf", "[Service]\nExecStart=\nExecStart=/usr/local/sbin/agent\n")
 	// The kernel has no audit system before SELinux: at its end setfiles complains, and exits with 255.
 	m.must("tar -C / -xf /root/policy.tar && rm /root/policy.tar && ldconfig && { setfiles -F /etc/selinux/default/contexts/files/file_contexts / || [ $? = 255 ]; } && sync")
 	m.Append("security=selinux selinux=1 enforcing=1")

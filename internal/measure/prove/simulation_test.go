@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -152,10 +153,14 @@ func many(t *testing.T, d Design, model noise.Model, effect float64, n int) tall
 
 var experiments = flag.Int("experiments", 2000, "simulated experiments of each kind")
 
-// count returns a smaller number for -short, with which the tests detect only large errors.
+// count returns a smaller number by day, and for -short one with which the tests detect only large
+// errors.
 func count() int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return 200
+	case os.Getenv("FETTLE_TEST_NIGHTLY") != "1":
+		return *experiments / 2
 	}
 	return *experiments
 }
