@@ -69,10 +69,13 @@ func compile(f *Format, what, text string, pieces []piece) (*Format, error) {
 		f.Fields = append(f.Fields, *p.field)
 		s.until(joined, i)
 		last := &f.Fields[len(f.Fields)-1]
+		s.prepare(p.field)
 		if last.strict = s.strict; last.checked() {
 			f.check(len(f.Fields) - 1)
+			if s.quick.how != byDigits || last.Name == FieldStatus {
+				f.unparsed = append(f.unparsed, f.checks[len(f.checks)-1])
+			}
 		}
-		s.prepare(p.field)
 		f.steps = append(f.steps, s)
 		if n := len(f.Fields); n > 1 && p.field.Braced && f.Fields[n-2].Braced && p.field.quotes == f.Fields[n-2].quotes && f.lone == 0 {
 			lone := Field{Name: "captured", Escape: p.field.Escape}

@@ -94,11 +94,13 @@ type Format struct {
 	// Guessed describes the assumptions about the format that the lines do not prove, or is empty.
 	Guessed string
 
-	prefix    []byte
-	steps     []step
-	lone      int     // index in Fields of a value that may belong to either of the two fields before it; 0 if none
-	checks    []check // fields checked after a line was split
-	addresses []int   // indexes of Address fields
+	prefix []byte
+	steps  []step
+	lone   int     // index in Fields of a value that may belong to either of the two fields before it; 0 if none
+	checks []check // fields checked after a line was split
+	// unparsed are those of checks that scanQuick may have split without parsing a number.
+	unparsed  []check
+	addresses []int // indexes of Address fields
 	// backslash and hash report whether any field has escapes of that kind.
 	backslash, hash bool
 	wrap            *wrap // text that another program adds to each line
@@ -189,11 +191,12 @@ func (f *Format) Scan(line []byte, spans []Span) LineKind {
 		}
 		at += len(f.prefix)
 	}
-	begin := at
+	begin, checks := at, f.unparsed
 	for i := 0; ; i++ {
 		if i, at = f.scanQuick(line, i, at, spans); i == len(f.steps) {
 			break
 		}
+		checks = f.checks
 		s := &f.steps[i]
 		if s.braced != 0 && (at == len(line) || line[at] != s.braced) {
 			spans[s.field] = span(at, at)
@@ -207,9 +210,9 @@ func (f *Format) Scan(line []byte, spans []Span) LineKind {
 			return f.scanBacktrack(line, begin, spans)
 		}
 		spans[s.field] = span(at, at+n)
-		at += n + s.quick.over
+		at += n + s.skip()
 	}
-	if at != len(line) || !f.valid(line, spans) {
+	if at != len(line) || !f.valid(checks, line, spans) {
 		return f.scanBacktrack(line, begin, spans)
 	}
 	return f.classify(line, spans)
@@ -230,7 +233,7 @@ func (f *Format) checked(kind LineKind, line []byte, spans []Span) LineKind {
 	if kind != RequestLine {
 		return kind
 	}
-	if !f.valid(line, spans) {
+	if !f.valid(f.checks, line, spans) {
 		return BadLine
 	}
 	return f.classify(line, spans)
@@ -277,10 +280,10 @@ type check struct {
 	status bool
 }
 
-// valid reports whether all fields in f.checks are valid in a split line.
-func (f *Format) valid(line []byte, spans []Span) bool {
-	for i := range f.checks {
-		c := &f.checks[i]
+// valid reports whether all fields in checks are valid in a split line.
+func (f *Format) valid(checks []check, line []byte, spans []Span) bool {
+	for i := range checks {
+		c := &checks[i]
 		s := spans[c.field]
 		switch {
 		case s.number > 0: // digits were parsed during the split
@@ -304,7 +307,7 @@ func (f *Format) valid(line []byte, spans []Span) bool {
 // afterOmitted returns the position after an omitted value and its blank, or -1 if the value
 // is not omitted.
 func (s *step) afterOmitted(line []byte, at int) int {
-	lit := bytes.TrimPrefix(s.lit, []byte(" "))
+	lit := s.omittedLit()
 	if !bytes.HasPrefix(line[at:], lit) {
 		if at++; at > len(line) || line[at-1] != ' ' || !bytes.HasPrefix(line[at:], lit) {
 			return -1
@@ -312,6 +315,9 @@ func (s *step) afterOmitted(line []byte, at int) int {
 	}
 	return at + len(lit)
 }
+
+// omittedLit returns what is left of the literal after an omitted value: its blank is omitted too.
+func (s *step) omittedLit() []byte { return bytes.TrimPrefix(s.lit, []byte(" ")) }
 
 // Rescan splits a line again if Scan returned invalid values because it ended a field too early.
 func (f *Format) Rescan(line []byte, spans []Span) LineKind {

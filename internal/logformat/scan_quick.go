@@ -15,11 +15,33 @@ type quick struct {
 	first byte   // first byte of the literal
 	width int    // for byWidth
 	every uint64 // first, repeated in each of eight bytes
-	// The literal as a number and its bit mask, if it has at most four bytes.
-	word, mask uint32
-	size       int // length of the literal
-	over       int // how much of the literal to skip: all of it or nothing
+	lit   shortLiteral
+	over  int          // how much of the literal to skip: all of it or nothing
+	port  shortLiteral // after the port, for byPort
 }
+
+// shortLiteral is a literal of at most four bytes as a number, with its bit mask.
+type shortLiteral struct {
+	word, mask uint32
+	size       int // in bytes
+}
+
+func newShortLiteral(lit []byte) (l shortLiteral) {
+	for i, c := range lit {
+		l.word |= uint32(c) << (8 * i)
+		l.mask |= 0xff << (8 * i)
+	}
+	l.size = len(lit)
+	return l
+}
+
+// is reports whether the literal is at position at. One comparison is cheaper than a call.
+func (l *shortLiteral) is(text unsafe.Pointer, at int) bool {
+	return uint32(eightAt(text, at))&l.mask == l.word
+}
+
+// maxShortLiteral is the maximum length of a shortLiteral. Most literals are as short as "] ".
+const maxShortLiteral = 4
 
 // how is the method of finding the end of a field.
 type how uint8
@@ -30,21 +52,28 @@ const (
 	byShort             // check the next bytes for the literal
 	byDigits            // after up to seven digits
 	byWidth             // at a fixed width
+	byPort              // an address without colons, followed by a port
+	byBrace             // nothing, if there is no brace
 )
 
 // prepare selects the method for a step's field.
 func (s *step) prepare(f *Field) {
-	p := &s.quick
+	p, lit := &s.quick, s.lit
 	p.over = s.skip()
-	if len(s.lit) == 0 || len(s.lit) > 4 || s.braced != 0 || s.port != nil {
+	if s.braced != 0 && !s.keep {
+		lit = s.omittedLit()
+		p.how, p.over = byBrace, len(lit)
+	}
+	if len(s.lit) == 0 || len(s.lit) > maxShortLiteral || len(s.port) > maxShortLiteral {
+		p.how = byEnd
 		return
 	}
-	for i, c := range s.lit {
-		p.word |= uint32(c) << (8 * i)
-		p.mask |= 0xff << (8 * i)
-	}
-	p.first, p.size, p.every = s.lit[0], len(s.lit), uint64(s.lit[0])*ones
+	p.lit, p.first, p.every = newShortLiteral(lit), s.lit[0], uint64(s.lit[0])*ones
 	switch {
+	case s.braced != 0:
+	case s.port != nil && f.Kind == Address && len(s.port) > 0 && s.port[0] == ' ':
+		p.how, p.port = byPort, newShortLiteral(s.port)
+	case s.port != nil:
 	case s.number && (f.List || p.first-'0' <= 9):
 	case s.number:
 		p.how = byDigits
@@ -82,17 +111,18 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 		end, number := at, int64(0)
 		switch p.how {
 		case byShort:
-			// The lowest remaining high bit marks the first byte equal to first.
-			w := eightAt(text, at) ^ p.every
-			if w = (w - ones) &^ w & highs; w == 0 {
-				end += 8
-				w = eightAt(text, end) ^ p.every
-				w = (w - ones) &^ w & highs
+			end = p.firstIn16(text, at)
+		case byPort:
+			end = p.firstIn16(text, at)
+			if _, n := digitsAt(text, end+1); !p.port.is(text, end+1+n>>3) {
+				return i, at
 			}
-			end += bits.TrailingZeros64(w) >> 3
+		case byBrace:
+			if line[:at+1][at] == s.braced {
+				return i, at
+			}
 		case byDigits:
-			d := eightAt(text, at) ^ zeros
-			n := bits.TrailingZeros64((d+tens|d)&highs) &^ 7
+			d, n := digitsAt(text, at)
 			if n == 0 || n == 64 {
 				return i, at
 			}
@@ -108,8 +138,7 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 		default:
 			return i, at
 		}
-		// Most literals are at most as long as "] ", and one comparison is cheaper than a call.
-		if uint32(eightAt(text, end))&p.mask != p.word || end+p.size > len(line) ||
+		if !p.lit.is(text, end) || end+p.lit.size > len(line) ||
 			s.quoted && end > at && line[end-1] == '\\' {
 			return i, at
 		}
@@ -122,6 +151,26 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 // ahead is the number of bytes that scanQuick may read beyond the end of a line. It is the
 // length of the longest field that is not searched for.
 const ahead = len("18/Mar/2012:04:02:25 +0000") + 8
+
+// firstIn16 returns the position of the byte first, which is among the next 16 bytes. The result
+// is a position after them, or within them, if it is not.
+func (p *quick) firstIn16(text unsafe.Pointer, at int) int {
+	// The lowest remaining high bit marks the first byte equal to first.
+	w := eightAt(text, at) ^ p.every
+	if w = (w - ones) &^ w & highs; w == 0 {
+		at += 8
+		w = eightAt(text, at) ^ p.every
+		w = (w - ones) &^ w & highs
+	}
+	return at + bits.TrailingZeros64(w)>>3
+}
+
+// digitsAt returns eight bytes, in which digits are their values, and eight times the number of
+// digits before the first other byte.
+func digitsAt(text unsafe.Pointer, at int) (d uint64, n int) {
+	d = eightAt(text, at) ^ zeros
+	return d, bits.TrailingZeros64((d+tens|d)&highs) &^ 7
+}
 
 // eightAt returns eight bytes from position at on.
 func eightAt(text unsafe.Pointer, at int) uint64 {

@@ -38,21 +38,26 @@ func afterSyslog(line []byte) int {
 	if at > 0 {
 		return at
 	}
-	head := line[:min(len(line), maxSyslogPrefix)]
-	if end := bytes.Index(head, []byte("]: ")); end > 0 {
-		if open := bytes.LastIndexByte(head[:end], '['); open > 0 && plainWord(head[:open]) {
-			if _, ok := Int(head[open+1 : end]); ok {
-				return end + 3
-			}
-		}
+	return afterProgram(line[:min(len(line), maxSyslogPrefix)])
+}
+
+// afterProgram returns the position after "PROGRAM[PID]: ", or -1.
+func afterProgram(line []byte) int {
+	open := plainWordEnd(line)
+	if open == 0 || open == len(line) || line[open] != '[' {
+		return -1
 	}
-	return -1
+	end := digitsEnd(line, open+1)
+	if _, ok := Int(line[open+1 : end]); !ok || !bytes.HasPrefix(line[end:], []byte("]: ")) {
+		return -1
+	}
+	return end + len("]: ")
 }
 
 // afterStamp returns the position after a time such as "Nov 20 10:00:00 ", optionally with a
 // fraction (journalctl -o short-precise), or 0.
 func afterStamp(line []byte) int {
-	if len(line) < 16 || month(line[:3]) == 0 || line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':' {
+	if len(line) < 16 || line[3] != ' ' || line[6] != ' ' || line[9] != ':' || line[12] != ':' || month(line[:3]) == 0 {
 		return 0
 	}
 	n := bytes.IndexByte(line[15:min(len(line), 24)], ' ')

@@ -11,7 +11,7 @@ func TestSyslog(t *testing.T) {
 	const line = `10.0.1.2:33317 [21/Nov/2026:08:00:01.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET /a]:%20b HTTP/1.1"`
 	for _, before := range []string{
 		"", "Nov 21 08:00:01 lb haproxy[14389]: ", "<134>Nov 21 08:00:01 lb haproxy[14389]: ", "2026-11-21T08:00:01.655123+00:00 lb haproxy[14389]: ",
-		"<134>1 2026-11-21T08:00:01.655123+00:00 lb haproxy 14389 - - ", "<134>1 - - - - - - ", "<6>1 2026-11-21T08:00:01Z lb haproxy 14389 - - \xef\xbb\xbf",
+		"haproxy[14389]: ", "lb/haproxy@0[14389]: ", "<134>1 2026-11-21T08:00:01.655123+00:00 lb haproxy 14389 - - ", "<134>1 - - - - - - ", "<6>1 2026-11-21T08:00:01Z lb haproxy 14389 - - \xef\xbb\xbf",
 		`<134>1 2026-11-21T08:00:01Z lb haproxy 14389 ID47 [a@32473 iut="3" x="\]\"] 5 "][b c="d"] `,
 	} {
 		spans := make([]Span, len(f.Fields))
@@ -31,7 +31,7 @@ func TestSyslog(t *testing.T) {
 			t.Errorf("%q: %v, %v", before, d, err)
 		}
 	}
-	for _, none := range []string{"<134>1", "<134>1 2026", "<134>1 - - - - - ", "<134>1 - - - - - [a b=\"c\\", "<134>1 - - - - - -", "<1345>1 - - - - - - x", "<>1 - - - - - - x", "<", "<a>1 - - - - - - x"} {
+	for _, none := range []string{"[1]: x", "a b[1]: x", "a[]: x", "a[b]: x", "a[1]:x", "a[1", "a[1]", "10.0.1.2:33317 [21/Nov/2026:08:00:01.655] a[1]: x", "<134>1", "<134>1 2026", "<134>1 - - - - - ", "<134>1 - - - - - [a b=\"c\\", "<134>1 - - - - - -", "<1345>1 - - - - - - x", "<>1 - - - - - - x", "<", "<a>1 - - - - - - x"} {
 		if n := afterSyslog([]byte(none)); n > len("<134>") {
 			t.Errorf("%q: the message begins at %d", none, n)
 		}

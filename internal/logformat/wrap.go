@@ -305,13 +305,18 @@ func inMember(line []byte, name string) int {
 }
 
 // plainWord reports whether a text consists of letters, digits, -, _, /, . and @.
-func plainWord(text []byte) bool {
-	for _, c := range text {
-		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && bytes.IndexByte([]byte("-_/.@"), c) < 0 {
-			return false
+func plainWord(text []byte) bool { return plainWordEnd(text) == len(text) }
+
+// plainWordEnd returns the length of the plain word at the beginning of a text.
+func plainWordEnd(text []byte) int {
+	for i, c := range text {
+		switch {
+		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', c == '-', c == '_', c == '/', c == '.', c == '@':
+		default:
+			return i
 		}
 	}
-	return true
+	return len(text)
 }
 
 // dnsWord reports whether a text consists of lower-case letters, digits, - and ., like names
