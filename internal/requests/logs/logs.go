@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,8 +94,13 @@ func (u Unfit) Unwrap() error { return u.error }
 
 // ballast postpones the first garbage collection. The tables grow and create little garbage, so
 // early collections (at 4 MB, 8 MB, ...) would free nothing. It takes no memory because it is never
-// touched; all reads of a process share one, because memory that was used before is cleared.
-var ballast = sync.OnceValue(func() []byte { return make([]byte, 64<<20) })
+// touched: strings.Builder does not clear it, as make would if the memory was used before. All reads
+// of a process share one.
+var ballast = sync.OnceValue(func() *strings.Builder {
+	var b strings.Builder
+	b.Grow(64 << 20)
+	return &b
+})
 
 // Read reads logs with their formats. If logs cannot be read to their ends, Read returns the
 // result so far and an error that names them. The result marks these logs with Cut.

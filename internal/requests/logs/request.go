@@ -88,7 +88,9 @@ func (d *Reader) Read(line []byte, r *Request) logformat.LineKind {
 	if l != logformat.RequestLine {
 		return l
 	}
-	r.Line, r.split, r.format, r.marked = line, false, d.Format, d.marks && d.Format.MayHaveEscapes(line)
+	r.Line, r.split, r.format = line, false, d.Format
+	// Of a line with many members only a few are read: they are searched one by one.
+	r.marked = d.marks && (d.Format.Keyed() || d.Format.MayHaveEscapes(line))
 	if !d.values(r) && (d.Format.Rescan(line, r.Spans) != logformat.RequestLine || !d.values(r)) {
 		return logformat.BadLine
 	}
