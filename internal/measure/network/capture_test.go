@@ -111,45 +111,51 @@ func (c *capture) packets() (all []packet) {
 type truth struct {
 	sent    int
 	figures map[string]Figure
+	trains  map[uint32]sample
 }
 
 type probeID struct{ train, seq uint32 }
 
 // truthOf computes the truth from the captures at the client's and at the peer's device.
 func truthOf(client, peer []packet) truth {
-	left, came, turned := map[probeID]time.Time{}, map[probeID]time.Time{}, map[probeID]time.Duration{}
-	sent, counts, rtts := map[uint32]int{}, map[uint32]*way{}, map[uint32][]float64{}
+	left, came, replied := map[probeID]time.Time{}, map[probeID]time.Time{}, map[probeID]time.Time{}
+	sent, up, down, rtts := map[uint32]int{}, map[uint32]*way{}, map[uint32]*way{}, map[uint32][]float64{}
 	for _, p := range client {
 		if p.out && p.kind == echoProbe {
 			left[probeID{p.train, p.seq}] = p.at
 			sent[p.train]++
-			counts[p.train] = &way{}
+			up[p.train], down[p.train] = &way{}, &way{}
 		}
 	}
 	for _, p := range peer {
 		id := probeID{p.train, p.seq}
 		switch {
 		case !p.out && p.kind == echoProbe:
-			counts[p.train].take(p.seq, p.at.Sub(left[id]).Seconds())
+			up[p.train].take(p.seq, p.at.Sub(left[id]).Seconds())
 			came[id] = p.at
 		case p.out && p.kind == reply:
-			turned[id] = p.at.Sub(came[id])
+			replied[id] = p.at
 		}
 	}
 	for _, p := range client {
-		if back, is := turned[probeID{p.train, p.seq}]; is && !p.out && p.kind == reply {
-			rtts[p.train] = append(rtts[p.train], (p.at.Sub(left[probeID{p.train, p.seq}]) - back).Seconds())
+		id := probeID{p.train, p.seq}
+		if at, is := replied[id]; is && !p.out && p.kind == reply && down[p.train] != nil { // not of the path MTU
+			down[p.train].take(p.seq, p.at.Sub(at).Seconds())
+			rtts[p.train] = append(rtts[p.train], (p.at.Sub(left[id]) - at.Sub(came[id])).Seconds())
 		}
 	}
 	values := map[string][]float64{}
-	for id, w := range counts {
-		r := w.report()
-		values[p50] = append(values[p50], stats.Median(rtts[id]))
-		values[jitterUp] = append(values[jitterUp], r.JitterS)
-		values[lossUp] = append(values[lossUp], 1-float64(r.Received)/float64(sent[id]))
-		values[orderUp] = append(values[orderUp], float64(r.Reordered)/float64(r.Received))
+	v := truth{sent: len(left), figures: map[string]Figure{}, trains: map[uint32]sample{}}
+	for id, w := range up {
+		r := w.report(0)
+		v.trains[id] = sample{
+			p50: stats.Median(rtts[id]), jitterUp: r.JitterS, jitterDown: down[id].report(0).JitterS,
+			lossUp: 1 - float64(r.Received)/float64(sent[id]), orderUp: float64(r.Reordered) / float64(r.Received),
+		}
+		for name, value := range v.trains[id] {
+			values[name] = append(values[name], value)
+		}
 	}
-	v := truth{sent: len(left), figures: map[string]Figure{}}
 	for name, of := range values {
 		v.figures[name] = figure(name, of)
 	}

@@ -24,6 +24,7 @@ type Client struct {
 	session session
 	control *control
 	udp     *net.UDPConn
+	sender  *sender // of udp
 	trains  uint32
 }
 
@@ -49,7 +50,8 @@ func Dial(ctx context.Context, h *host.Host, peer netip.AddrPort, key string) (*
 	}
 	if c.udp, err = net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(peer)); err == nil {
 		v6 := peer.Addr().Is6() && !peer.Addr().Is4In6()
-		err = errors.Join(stampArrivals(c.udp), dontFragment(c.udp, v6))
+		c.sender, err = newSender(c.udp)
+		err = errors.Join(err, stampArrivals(c.udp), dontFragment(c.udp, v6))
 	}
 	if err != nil {
 		c.Close()

@@ -11,12 +11,13 @@ import (
 const (
 	othersMost = 0.1
 	stolenMost = 0.05
-	lateMost   = 0.1 // of the starts of a cell
+	countMost  = 0.1 // of the starts or the probes of a cell
 )
 
 // doubts returns reasons why the figures may show a busy machine rather than the network. It names
-// the cell with the most processor time of other programs and other guests of the hypervisor, and
-// the cell in which this program started the most requests or probes late.
+// the cell with the most processor time of other programs and other guests of the hypervisor, the cell
+// in which this program started the most requests or probes late, and one whose probes have no times
+// of the kernel.
 func (r *Result) doubts() (all []string) {
 	for _, end := range []struct{ where, others, stolen string }{{"here", othersHere, stolenHere}, {"at the peer", othersPeer, stolenPeer}} {
 		for _, q := range []struct {
@@ -34,14 +35,19 @@ func (r *Result) doubts() (all []string) {
 			}
 		}
 	}
-	worst, cell := lateMost, ""
-	for i := range r.Cells {
-		if f, is := r.Cells[i].Figure(lateStarts); is && f.Value > worst {
-			worst, cell = f.Value, r.Cells[i].Cell
+	for _, q := range []struct{ name, text string }{
+		{lateStarts, "fettle itself started %s of %s late"},
+		{unstamped, "the kernel gave no time for %s of the probes of %s, so a busy program counts as jitter"},
+	} {
+		worst, cell := countMost, ""
+		for i := range r.Cells {
+			if f, is := r.Cells[i].Figure(q.name); is && f.Value > worst {
+				worst, cell = f.Value, r.Cells[i].Cell
+			}
 		}
-	}
-	if cell != "" {
-		all = append(all, fmt.Sprintf("fettle itself started %s of %s late", text.Percent(worst), cell))
+		if cell != "" {
+			all = append(all, fmt.Sprintf(q.text, text.Percent(worst), cell))
+		}
 	}
 	return all
 }

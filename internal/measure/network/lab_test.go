@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	"fettle.dev/fettle/internal/stats"
 	testkitroot "fettle.dev/fettle/internal/testkit/root"
 )
 
@@ -256,22 +257,29 @@ func contextOfInput() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// TestDroppedHere: what this machine's own queue drops is lost, and the bench goes on.
-func TestDroppedHere(t *testing.T) {
+// TestOwnQueue: what the sender's own queue drops is lost, and what it delays is a delay of the path,
+// on either end.
+func TestOwnQueue(t *testing.T) {
 	if !testkitroot.Inside(t, testkitroot.Options{Servers: true}) {
 		return
 	}
-	l := newLab(t)
-	l.do("tc qdisc add dev c root tbf rate 300kbit burst 2kb latency 10ms")
-	plan := NewPlan()
-	plan.For, plan.Cells = 2*time.Second, []Cell{{Kind: Probes}}
-	r, err := (&Bench{Client: l.dial(t, peer4), Plan: plan}).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	// 214 bytes each millisecond are 1.7 Mbit/s.
-	if lost := r.Cells[0].value(lossUp); lost < 0.6 || lost > 0.95 {
-		t.Errorf("%.2f of the probes were lost", lost)
+	newLab(t)
+	for _, on := range []string{"c", "p"} {
+		t.Run(on, func(t *testing.T) {
+			l := &lab{t}
+			c := l.dial(t, peer4)
+			in := map[string]string{"p": "ip netns exec peer "}[on]
+			l.during(in+"tc qdisc add dev "+on+" root tbf rate 300kbit burst 2kb latency 10ms", in+"tc qdisc del dev "+on+" root")
+			train, err := c.probes(t.Context(), 500*time.Millisecond, time.Millisecond, DefaultSize)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// 214 bytes each millisecond are 1.7 Mbit/s. The queue holds 2.4 kB, for 60 ms.
+			up, down := train.lost()
+			if rtt := stats.Median(train.rttsS); max(up, down) < 0.6 || max(up, down) > 0.95 || min(up, down) > 0 || rtt < 0.03 || rtt > 0.1 || train.unstamped > 0 {
+				t.Errorf("%.2f and %.2f of the probes were lost, round trip %.1f ms, %.2f without the kernel's time", up, down, rtt*1e3, train.unstamped)
+			}
+		})
 	}
 }
 

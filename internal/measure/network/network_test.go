@@ -257,20 +257,20 @@ func TestWay(t *testing.T) {
 	for name, x := range map[string]struct {
 		seqs    []uint32
 		transit []float64
-		want    trainReport
+		want    wayReport
 	}{
-		"in order":  {[]uint32{0, 1, 2, 3}, []float64{5, 5, 5, 5}, trainReport{Received: 4}},
-		"late":      {[]uint32{0, 2, 3, 1, 4}, []float64{5, 5, 5, 5, 5}, trainReport{Received: 5, Reordered: 1}},
-		"twice":     {[]uint32{0, 1, 1, 2}, []float64{5, 5, 5, 5}, trainReport{Received: 3, Duplicates: 1}},
-		"lost":      {[]uint32{0, 3}, []float64{5, 5}, trainReport{Received: 2}},
-		"jitter":    {[]uint32{0, 1, 2}, []float64{5, 21, 5}, trainReport{Received: 3, JitterS: 16}},
-		"of clocks": {[]uint32{0, 1, 2}, []float64{-1e6, -1e6, -1e6}, trainReport{Received: 3}},
+		"in order":  {[]uint32{0, 1, 2, 3}, []float64{5, 5, 5, 5}, wayReport{Received: 4}},
+		"late":      {[]uint32{0, 2, 3, 1, 4}, []float64{5, 5, 5, 5, 5}, wayReport{Received: 5, Reordered: 1}},
+		"twice":     {[]uint32{0, 1, 1, 2}, []float64{5, 5, 5, 5}, wayReport{Received: 3, Duplicates: 1}},
+		"lost":      {[]uint32{0, 3}, []float64{5, 5}, wayReport{Received: 2}},
+		"jitter":    {[]uint32{0, 1, 2}, []float64{5, 21, 5}, wayReport{Received: 3, JitterS: 16}},
+		"of clocks": {[]uint32{0, 1, 2}, []float64{-1e6, -1e6, -1e6}, wayReport{Received: 3}},
 	} {
 		var w way
 		for i, seq := range x.seqs {
 			w.take(seq, x.transit[i])
 		}
-		if got := w.report(); got != x.want {
+		if got := w.report(0); got != x.want {
 			t.Errorf("%s: %+v, want %+v", name, got, x.want)
 		}
 	}
@@ -303,7 +303,7 @@ func TestSlowPeer(t *testing.T) {
 			}
 			up, down := train.lost()
 			if up != 0 || down != 0 || (train.up.Overflowed > 0) != (buffer < arrivals) {
-				t.Errorf("%.2f and %.2f lost of %d: %+v %+v", up, down, train.sent, train.up, train.down)
+				t.Errorf("%.2f and %.2f lost of %d: %+v %+v", up, down, train.sent(), train.up, train.down)
 			}
 		})
 	}
@@ -511,7 +511,7 @@ func FuzzReflector(f *testing.F) {
 		if size >= probeSize {
 			kind = p[atKind]
 		}
-		out := r.answer(p, time.Unix(0, 0), 0)
+		out, _ := r.answer(p, time.Unix(0, 0), 0)
 		if out == nil {
 			return
 		}

@@ -30,6 +30,7 @@ type Peer struct {
 	key    string
 	tcp    *net.TCPListener
 	udp    *net.UDPConn
+	sender *sender             // of udp
 	Served func(client string) // called when the client has connected; may be nil
 	// Overlay serves the same client at an address inside an overlay network, until this peer ends;
 	// may be nil.
@@ -54,12 +55,13 @@ func Listen(h *host.Host, at netip.AddrPort, key string) (*Peer, error) {
 		return nil, err
 	}
 	v6 := at.Addr().Is6() && !at.Addr().Is4In6()
-	if err := errors.Join(stampArrivals(udp), dontFragment(udp, v6)); err != nil {
+	sender, err := newSender(udp)
+	if err := errors.Join(err, stampArrivals(udp), dontFragment(udp, v6)); err != nil {
 		tcp.Close()
 		udp.Close()
 		return nil, err
 	}
-	return &Peer{host: h, key: key, tcp: tcp, udp: udp, data: make(chan *net.TCPConn, maxStreams)}, nil
+	return &Peer{host: h, key: key, tcp: tcp, udp: udp, sender: sender, data: make(chan *net.TCPConn, maxStreams)}, nil
 }
 
 // Address returns the bound address.
@@ -132,7 +134,7 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 			return errServed
 		}
 		admitted, p.session = true, &s
-		p.reflector = reflector{conn: p.udp, tag: s.tag(), mtu: end.MTU}
+		p.reflector = reflector{conn: p.udp, send: p.sender, tag: s.tag(), mtu: end.MTU}
 		return nil
 	})
 	if !admitted {
@@ -142,10 +144,10 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 		served <- err
 		return
 	}
-	go p.reflector.serve(func(b []byte, came time.Time, overflowed uint32) []byte {
+	go p.reflector.serve(func(b []byte, from netip.AddrPort, came time.Time, overflowed uint32) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.reflector.answer(b, came, overflowed)
+		p.reflector.reply(b, from, came, overflowed)
 	})
 	if p.Served != nil {
 		p.Served(c.RemoteAddr().String())
@@ -204,7 +206,7 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 			}
 			a.Stream, job = job.transfer(ctx, p.host, conns, job.Down), nil
 		case q.Train != 0:
-			a.Train = p.trainReport(ctx, q.Train)
+			a.Train = p.logOf(ctx, q.Train, q.From)
 		case q.Path:
 			told := toldMTU(p.udp)
 			a.Told = &told
@@ -217,27 +219,29 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 	}
 }
 
-// trainReport reports a train when all of its probes that have come are counted and replied to, at
-// most half of the time for which the client waits.
-func (p *Peer) trainReport(ctx context.Context, id uint32) *trainReport {
-	count := func() (r trainReport) {
+// logOf returns the log of a train, from a probe on, when all of its probes that have come are logged
+// and replied to. It waits at most half of the time for which the client waits.
+func (p *Peer) logOf(ctx context.Context, id uint32, from int) *trainLog {
+	count := func() int {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.reflector.train == id {
-			r = p.reflector.way.report()
-		}
-		return r
+		return len(p.reflector.passages)
 	}
-	before := trainReport{Received: -1}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(greeting / 2); ; <-tick.C {
-		r := count()
-		if r == before && !queued(p.udp) || time.Now().After(end) || ctx.Err() != nil {
-			return &r
+	for before, end := -1, time.Now().Add(greeting/2); ; <-tick.C {
+		n := count()
+		if n == before && !queued(p.udp) || time.Now().After(end) || ctx.Err() != nil {
+			break
 		}
-		before = r
+		before = n
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reflector.train != id {
+		return &trainLog{} // no probe of it has come
+	}
+	return p.reflector.log(from)
 }
 
 // dropData closes connections that no run has used.

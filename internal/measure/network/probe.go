@@ -3,7 +3,6 @@ package network
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"net"
 	"net/netip"
 	"syscall"
@@ -17,13 +16,12 @@ const (
 	atTag     = 0  // 8 bytes: only the two sides of a session know it
 	atTrain   = 8  // 4 bytes
 	atSeq     = 12 // 4 bytes
-	atSent    = 16 // 8 bytes, ns of the client's clock
+	atSent    = 16 // 8 bytes, ns of the client's clock when it wrote the probe
 	atKind    = 24 // 1 byte
 	atSize    = 25 // 2 bytes: size of the reply to sizedReply
-	atCame    = 27 // 8 bytes, ns of the peer's clock when the probe came
-	atLeft    = 35 // 8 bytes, the same when the reply left
-	atTold    = 43 // 4 bytes: MTU that the peer's own interface allows, if the reply did not fit
-	probeSize = 47
+	atPassage = 27 // 4 bytes, in a reply to echoProbe: index in the peer's log of the train
+	atTold    = 31 // 4 bytes: MTU that the peer's own interface allows, if the reply did not fit
+	probeSize = 35
 )
 
 // Kinds of probes. A peer answers only the first three, so two peers cannot answer each other.
@@ -46,55 +44,6 @@ func dontFragment(c *net.UDPConn, v6 bool) error {
 		return errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVERR, 1))
 	})
-}
-
-// stampArrivals makes the kernel record when each datagram arrived, and how many were dropped by a
-// full buffer. So a busy program does not count as a slow or lossy network.
-func stampArrivals(c *net.UDPConn) error {
-	return withFD(c, func(fd int) error {
-		// The buffer holds the probes of one second, so that a program that waits for a processor
-		// loses none. Only root may exceed net.core.rmem_max.
-		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, arrivals) != nil {
-			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, arrivals)
-		}
-		return errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1))
-	})
-}
-
-// arrivals is the size of the buffer for probes, in bytes. A small probe takes 768 bytes.
-const arrivals = 8 << 20
-
-func withFD(c syscall.Conn, do func(fd int) error) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var inner error
-	if err := raw.Control(func(fd uintptr) { inner = do(int(fd)) }); err != nil {
-		return err
-	}
-	return inner
-}
-
-// arrival returns, from a datagram's control messages, when it arrived, and how many datagrams were
-// dropped by a full buffer since the socket was opened. Without a time from the kernel it returns
-// the current time.
-func arrival(oob []byte, now time.Time) (came time.Time, overflowed uint32) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return now, 0
-	}
-	came = now
-	for _, m := range messages {
-		switch {
-		case m.Header.Level != unix.SOL_SOCKET:
-		case m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= 16:
-			came = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
-		case m.Header.Type == unix.SO_RXQ_OVFL && len(m.Data) >= 4:
-			overflowed = binary.NativeEndian.Uint32(m.Data)
-		}
-	}
-	return came, overflowed
 }
 
 // queued reports whether datagrams have come that were not read.
@@ -136,105 +85,65 @@ func toldMTU(c *net.UDPConn) (mtu int) {
 	return mtu
 }
 
-// way has the counts of one direction of a train.
-type way struct {
-	received     int64
-	next         uint32 // the expected sequence number
-	reordered    int64  // came after a later one (RFC 4737)
-	duplicates   int64  // came a second time
-	overflowedAt uint32 // datagrams that found the socket's buffer full, when the first of this train came
-	overflowed   int64  // the same since then
-	seen         map[uint32]bool
-	jitter       float64 // sum of the differences of transit times between neighbors, in seconds
-	transit      float64 // of the last one
-}
-
-// take counts a datagram with its transit time, which may include the difference of two clocks.
-func (w *way) take(seq uint32, transit float64) {
-	if w.seen == nil {
-		w.seen = map[uint32]bool{}
-	}
-	if w.seen[seq] {
-		w.duplicates++
-		return
-	}
-	w.seen[seq] = true
-	if w.received > 0 {
-		w.jitter += math.Abs(transit - w.transit)
-	}
-	w.transit = transit
-	w.received++
-	if seq >= w.next {
-		w.next = seq + 1
-	} else {
-		w.reordered++
-	}
-}
-
-// overflow records the socket's count of datagrams dropped by a full buffer.
-func (w *way) overflow(total uint32) {
-	if w.received == 0 {
-		w.overflowedAt = total
-	}
-	w.overflowed = int64(total - w.overflowedAt)
-}
-
-// trainReport is the count of one direction of a train. JitterS is the mean difference of the transit times of
-// neighbors. RFC 3550 (6.4.1) smooths the same difference over the last 16 or so, which is noisier.
-type trainReport struct {
-	Received   int64 `json:"received"`
-	Reordered  int64 `json:"reordered"`
-	Duplicates int64 `json:"duplicated"`
-	// Overflowed is the number of probes that arrived, but were dropped by a full socket buffer.
-	Overflowed int64   `json:"overflowed,omitempty"`
-	JitterS    float64 `json:"jitter_s"`
-}
-
-func (w *way) report() trainReport {
-	return trainReport{Received: w.received, Reordered: w.reordered, Duplicates: w.duplicates, Overflowed: w.overflowed, JitterS: w.jitter / float64(max(1, w.received-1))}
-}
-
-// reflector answers the probes of one session.
+// reflector answers the probes of one session, and logs those of the last train.
 type reflector struct {
 	conn *net.UDPConn
+	send *sender
 	tag  [8]byte
 	mtu  int // of the interface, for replies that do not fit
 
-	train uint32
-	way   way
+	train      uint32
+	passages   []passage
+	overflowed overflows
 }
 
-// answer returns the reply to a datagram, or nil if it is not a probe of the session. overflowed is
-// the socket's count of datagrams dropped by a full buffer.
-func (r *reflector) answer(p []byte, came time.Time, overflowed uint32) []byte {
+// answer returns the reply to a datagram, or nil if it is not a probe of the session. It logs a probe
+// of a train. overflowed is the socket's count of datagrams dropped by a full buffer.
+func (r *reflector) answer(p []byte, came time.Time, overflowed uint32) (out []byte, logged *passage) {
 	if len(p) < probeSize || [8]byte(p) != r.tag {
-		return nil
+		return nil, nil
 	}
-	out := p
+	out = p
 	switch p[atKind] {
 	case echoProbe:
-		train, seq, sent := binary.BigEndian.Uint32(p[atTrain:]), binary.BigEndian.Uint32(p[atSeq:]), int64(binary.BigEndian.Uint64(p[atSent:]))
-		if train != r.train {
-			r.train, r.way = train, way{}
+		if train := binary.BigEndian.Uint32(p[atTrain:]); train != r.train {
+			r.train, r.passages, r.overflowed = train, nil, overflows{}
 		}
-		r.way.overflow(overflowed)
-		r.way.take(seq, float64(came.UnixNano()-sent)/1e9)
+		r.overflowed.take(overflowed)
+		binary.BigEndian.PutUint32(p[atPassage:], uint32(len(r.passages)))
+		r.passages = append(r.passages, passage{Seq: binary.BigEndian.Uint32(p[atSeq:]), Came: came.UnixNano()})
+		logged = &r.passages[len(r.passages)-1]
 	case smallReply:
 		out = p[:probeSize]
 	case sizedReply:
 		out = make([]byte, max(probeSize, int(binary.BigEndian.Uint16(p[atSize:]))))
 		copy(out, p[:probeSize])
 	default:
-		return nil
+		return nil, nil
 	}
 	out[atKind] = reply
-	binary.BigEndian.PutUint64(out[atCame:], uint64(came.UnixNano()))
-	binary.BigEndian.PutUint64(out[atLeft:], uint64(time.Now().UnixNano()))
-	return out
+	return out, logged
 }
 
-// serve answers probes until the connection is closed. It calls answer, which makes the reply.
-func (r *reflector) serve(answer func(p []byte, came time.Time, overflowed uint32) []byte) {
+// reply answers a datagram.
+func (r *reflector) reply(p []byte, from netip.AddrPort, came time.Time, overflowed uint32) {
+	out, logged := r.answer(p, came, overflowed)
+	if out == nil {
+		return
+	}
+	var err error
+	if logged != nil {
+		logged.Left, err = r.send.send(out, from)
+	} else {
+		_, err = r.conn.WriteToUDPAddrPort(out, from)
+	}
+	if errors.Is(err, syscall.EMSGSIZE) {
+		r.tooBig(out, from)
+	}
+}
+
+// serve passes datagrams to a function, which calls reply, until the connection is closed.
+func (r *reflector) serve(take func(p []byte, from netip.AddrPort, came time.Time, overflowed uint32)) {
 	p, oob := make([]byte, 64<<10), make([]byte, 256)
 	for {
 		n, m, _, from, err := r.conn.ReadMsgUDPAddrPort(p, oob)
@@ -245,13 +154,7 @@ func (r *reflector) serve(answer func(p []byte, came time.Time, overflowed uint3
 			continue
 		}
 		came, overflowed := arrival(oob[:m], time.Now())
-		out := answer(p[:n], came, overflowed)
-		if out == nil {
-			continue
-		}
-		if _, err := r.conn.WriteToUDPAddrPort(out, from); errors.Is(err, syscall.EMSGSIZE) {
-			r.tooBig(out, from)
-		}
+		take(p[:n], from, came, overflowed)
 	}
 }
 

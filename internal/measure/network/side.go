@@ -216,7 +216,7 @@ func addedLatency(idle, loaded *train) (sample, error) {
 	}
 	v := sample{idleP50: stats.Median(idle.rttsS), loadP50: stats.Median(loaded.rttsS)}
 	v[addedP50] = v[loadP50] - v[idleP50]
-	v[lateStarts] = float64(idle.late+loaded.late) / float64(max(1, idle.sent+loaded.sent))
+	v[lateStarts] = float64(idle.late+loaded.late) / float64(max(1, idle.sent()+loaded.sent()))
 	if n := min(len(idle.rttsS), len(loaded.rttsS)); n >= 100 {
 		v[loadP99] = stats.Quantile(loaded.rttsS, 0.99)
 		v[addedP99] = v[loadP99] - stats.Quantile(idle.rttsS, 0.99)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
@@ -18,24 +19,34 @@ type train struct {
 	every  time.Duration
 	size   int
 
-	sent     int64
-	late     int64 // sent late by this program
+	left     []departure // of each probe
+	late     int64       // sent late by this program
 	lastSent time.Time
-	up       trainReport // of the peer
-	down     trainReport
-	rttsS    []float64
 
 	replies replies
 	ended   chan struct{} // closed when the replies are no longer read
+
+	// Results, when the train has finished.
+	up, down  wayReport
+	unstamped float64 // share of the arrived probes and their replies without the kernel's time at which they left
+	rttsS     []float64
 }
 
 // replies are the replies of a train, as they come.
 type replies struct {
-	mu      sync.Mutex
-	way     way
-	rttsS   []float64
-	longest time.Duration // round trip
-	last    time.Time     // when the last one came
+	mu         sync.Mutex
+	way        way // without jitter, which needs the peer's log
+	all        []receipt
+	overflowed overflows
+	longest    time.Duration // round trip, with the time in the peer's program
+	last       time.Time     // when the last one came
+}
+
+// receipt is the first arrival of a reply.
+type receipt struct {
+	seq     uint32
+	passage uint32 // index in the peer's log
+	came    int64  // ns of this machine's clock
 }
 
 // tail is the time that a client waits for the last probes in addition to the round trip. lastWait
@@ -48,12 +59,11 @@ const (
 // probes sends a train, waits for its replies, and asks the peer what it received.
 func (c *Client) probes(ctx context.Context, run, every time.Duration, size int) (*train, error) {
 	t := c.newTrain(every, size)
-	err := t.send(ctx, run)
-	if err == nil {
-		err = t.finish(ctx)
+	defer t.stop()
+	if err := t.send(ctx, run); err != nil {
+		return nil, err
 	}
-	t.stop()
-	if err != nil {
+	if err := t.finish(ctx); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -68,6 +78,8 @@ func (c *Client) newTrain(every time.Duration, size int) *train {
 	go t.read()
 	return t
 }
+
+func (t *train) sent() int64 { return int64(len(t.left)) }
 
 // send sends probes for the time.
 func (t *train) send(ctx context.Context, run time.Duration) error {
@@ -85,16 +97,18 @@ func (t *train) send(ctx context.Context, run time.Duration) error {
 	at := func(n int64) time.Duration { return time.Duration(n) * t.every }
 	for begin := time.Now(); time.Since(begin) < run; {
 		// A sender that had to wait for a processor sends all probes that are due.
-		for due := int64(time.Since(begin)/t.every) + 1; t.sent < due; t.sent++ {
-			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent))
+		for due := int64(time.Since(begin)/t.every) + 1; t.sent() < due; {
+			binary.BigEndian.PutUint32(p[atSeq:], uint32(t.sent()))
 			t.lastSent = time.Now()
-			pacer.started(begin.Add(at(t.sent)), t.lastSent)
+			pacer.started(begin.Add(at(t.sent())), t.lastSent)
 			binary.BigEndian.PutUint64(p[atSent:], uint64(t.lastSent.UnixNano()))
-			if _, err := c.udp.Write(p); err != nil && !isLoss(err) {
+			left, err := c.sender.send(p, netip.AddrPort{})
+			if err != nil && !isLoss(err) {
 				return err
 			}
+			t.left = append(t.left, left)
 		}
-		if !pacer.until(begin.Add(at(t.sent))) {
+		if !pacer.until(begin.Add(at(t.sent()))) {
 			return ctx.Err()
 		}
 	}
@@ -125,19 +139,16 @@ func (t *train) read() {
 
 // take counts a reply.
 func (r *replies) take(p []byte, came time.Time, overflowed uint32) {
-	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(p[i:])) }
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = time.Now()
-	r.way.overflow(overflowed)
-	duplicates := r.way.duplicates
-	r.way.take(binary.BigEndian.Uint32(p[atSeq:]), float64(came.UnixNano()-at(atLeft))/1e9)
-	if r.way.duplicates > duplicates {
+	r.overflowed.take(overflowed)
+	seq := binary.BigEndian.Uint32(p[atSeq:])
+	if !r.way.take(seq, 0) {
 		return
 	}
-	rtt := came.UnixNano() - at(atSent) - (at(atLeft) - at(atCame))
-	r.rttsS = append(r.rttsS, float64(rtt)/1e9)
-	r.longest = max(r.longest, time.Duration(rtt))
+	r.all = append(r.all, receipt{seq, binary.BigEndian.Uint32(p[atPassage:]), came.UnixNano()})
+	r.longest = max(r.longest, time.Duration(came.UnixNano()-int64(binary.BigEndian.Uint64(p[atSent:]))))
 }
 
 // state returns the count of replies, when the last one came, and how long to wait for another.
@@ -147,20 +158,56 @@ func (t *train) state() (received int64, last time.Time, wait time.Duration) {
 	return t.replies.way.received, t.replies.last, min(lastWait, tail+3*max(t.client.RTT, t.replies.longest))
 }
 
-// finish waits for probes in flight, and asks the peer for its counts. The peer answers when it has
+// finish waits for probes in flight, and asks the peer for its log. The peer answers when it has
 // replied to all received probes, so a slow program on either side loses none.
 func (t *train) finish(ctx context.Context) error {
-	t.await(ctx, t.sent, t.lastSent)
-	a, err := t.client.ask(ctx, request{Train: t.id}, greeting)
+	t.await(ctx, t.sent(), t.lastSent)
+	passages, overflowed, err := t.client.log(ctx, t.id)
 	if err != nil {
 		return err
 	}
-	if a.Train == nil {
-		return fmt.Errorf("the peer %s did not report its probes", t.client.Peer)
+	var up way
+	for _, p := range passages {
+		up.take(p.Seq, 0)
 	}
-	t.up = *a.Train
-	t.await(ctx, t.up.Received, time.Now())
-	return ctx.Err()
+	t.await(ctx, up.received, time.Now())
+	t.stop()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return t.sum(passages, overflowed)
+}
+
+// sum computes the results from the peer's log, and its count of probes that found its buffer full.
+func (t *train) sum(passages []passage, overflowed int64) error {
+	seconds := func(from, to int64) float64 { return float64(to-from) / 1e9 }
+	var up, down way
+	unstamped := 0
+	count := func(d departure) {
+		if !d.Kernel {
+			unstamped++
+		}
+	}
+	for _, p := range passages {
+		if int(p.Seq) >= len(t.left) {
+			return fmt.Errorf("the peer %s reported a probe that was not sent; use the same version of fettle on both machines", t.client.Peer)
+		}
+		up.take(p.Seq, seconds(t.left[p.Seq].At, p.Came))
+		count(t.left[p.Seq])
+		count(p.Left)
+	}
+	for _, r := range t.replies.all {
+		// A reply may come that the log does not have: the peer waits only a limited time.
+		if int(r.passage) >= len(passages) || passages[r.passage].Seq != r.seq {
+			continue
+		}
+		p := passages[r.passage]
+		down.take(r.seq, seconds(p.Left.At, r.came))
+		t.rttsS = append(t.rttsS, seconds(t.left[r.seq].At, r.came)-seconds(p.Came, p.Left.At))
+	}
+	t.up, t.down = up.report(overflowed), down.report(int64(t.replies.overflowed.count))
+	t.unstamped = float64(unstamped) / float64(max(1, 2*len(passages)))
+	return nil
 }
 
 // await waits until a number of replies have arrived, or until no more arrive.
@@ -181,35 +228,34 @@ func (t *train) await(ctx context.Context, want int64, since time.Time) {
 	}
 }
 
-// stop ends the reading of replies.
+// stop ends the reading of replies. It may be called again.
 func (t *train) stop() {
 	_ = t.client.udp.SetReadDeadline(time.Now())
 	<-t.ended
-	t.down, t.rttsS = t.replies.way.report(), t.replies.rttsS
 }
 
 // lost returns the shares of the probes that were lost on each way. Probes that were dropped by a
 // full buffer of this program or of the peer were not lost by the network.
 func (t *train) lost() (up, down float64) {
-	share := func(came trainReport, of int64) float64 {
+	share := func(came wayReport, of int64) float64 {
 		if of == 0 {
 			return 0
 		}
 		return max(0, 1-float64(came.Received+came.Overflowed)/float64(of))
 	}
-	return share(t.up, t.sent), share(t.down, t.up.Received)
+	return share(t.up, t.sent()), share(t.down, t.up.Received)
 }
 
 // sample returns the values of a train.
 func (t *train) sample() (sample, error) {
 	if t.down.Received == 0 {
-		return nil, fmt.Errorf("%d UDP probes were sent, the peer received %d, and no answer came; a firewall may drop UDP", t.sent, t.up.Received)
+		return nil, fmt.Errorf("%d UDP probes were sent, the peer received %d, and no answer came; a firewall may drop UDP", t.sent(), t.up.Received)
 	}
 	up, down := t.lost()
 	v := sample{
 		jitterUp: t.up.JitterS, jitterDown: t.down.JitterS, lossUp: up, lossDown: down,
 		orderUp: float64(t.up.Reordered) / float64(t.up.Received), orderDown: float64(t.down.Reordered) / float64(t.down.Received),
-		lateStarts: float64(t.late) / float64(max(1, t.sent)),
+		lateStarts: float64(t.late) / float64(max(1, t.sent())), unstamped: t.unstamped,
 	}
 	v.setTimes(t.rttsS, p99)
 	return v, nil

@@ -15,7 +15,7 @@ import (
 )
 
 // Protocol is the name of the protocol. Both sides must use the same.
-const Protocol = "fettle/bench-network-peer/v1"
+const Protocol = "fettle/bench-network-peer/v2"
 
 // DefaultPort is the port of a peer, of TCP and UDP.
 const DefaultPort = 5219
@@ -53,11 +53,12 @@ type End struct {
 	Congestion string `json:"congestion_control,omitempty"`
 }
 
-// request is a message to the peer. Exactly one field is set.
+// request is a message to the peer. Exactly one field is set, except that From belongs to Train.
 type request struct {
 	Stream *streamJob `json:"stream,omitempty"` // prepare streams
 	Go     bool       `json:"go,omitempty"`     // start the prepared streams
 	Train  uint32     `json:"train,omitempty"`  // report a train of probes
+	From   int        `json:"from,omitempty"`   // with Train: from this entry of the log on
 	Path   bool       `json:"path,omitempty"`   // report the ICMP messages about sizes
 }
 
@@ -65,7 +66,7 @@ type request struct {
 type answer struct {
 	Ready  bool          `json:"ready,omitempty"`
 	Stream *streamReport `json:"stream,omitempty"`
-	Train  *trainReport  `json:"train,omitempty"`
+	Train  *trainLog     `json:"train,omitempty"`
 	Told   *int          `json:"told_mtu_bytes,omitempty"`
 	Error  string        `json:"error,omitempty"`
 }
