@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"fettle.dev/fettle/internal/engine/tune"
@@ -96,7 +97,7 @@ func (s *Search) measure(ctx context.Context, at search.Point) (value float64, s
 		}
 		value = values[s.design.Metric.Name]
 	}
-	if !(value > 0) {
+	if !(value > 0) || math.IsInf(value, 1) {
 		err = fmt.Errorf("%s is %s; a search compares ratios, so it must be above 0", s.design.Metric.Name, unit.Digits(value))
 	}
 	return value, "", err
@@ -109,10 +110,10 @@ const slowest = 5
 var tooSlow = fmt.Sprintf("took more than %d times as long as usual", slowest)
 
 // limit returns how long a run with changed values may take. What is usual is the median of the runs
-// with the machine's own values, or the last of them if it took longer.
+// with the machine's own values, or the last of them if it took up to so many times longer.
 func (s *Search) limit() time.Duration {
-	usual := max(stats.Median(s.byDefault), s.byDefault[len(s.byDefault)-1])
-	return max(time.Second, Seconds(slowest*usual))
+	median, last := stats.Median(s.byDefault), s.byDefault[len(s.byDefault)-1]
+	return max(time.Second, Seconds(slowest*min(max(median, last), slowest*median)))
 }
 
 // once makes a run. stopped is the brake that ended or rejected it.
@@ -143,11 +144,8 @@ func (s *Search) once(ctx context.Context) (values prove.Values, stopped string,
 	}
 	if s.in == nil {
 		s.byDefault = append(s.byDefault, took)
-	}
-	if s.in != nil {
-		if err := s.in.Holds(ctx, prove.With); err != nil {
-			return nil, "", fmt.Errorf("another program changed the machine: %w", err)
-		}
+	} else if err := s.in.Holds(ctx, prove.With); err != nil {
+		return nil, "", fmt.Errorf("another program changed the machine: %w", err)
 	}
 	return m.Values, s.brake(m.Values, moved, took), nil
 }

