@@ -44,7 +44,7 @@ type histograms struct {
 	pages  [][]uint16 // of lists
 	used   int        // used entries of the last page
 	free   [groupClasses + 1][]histogram
-	counts []counts
+	counts []*counts
 }
 
 // groupRecord is a group with a histogram. The head is next to the other figures, so both are
@@ -70,7 +70,34 @@ type histogram uint32
 func (g histogram) room() uint64 { return headRoom << (g & 15) >> 1 &^ (headRoom - 1) }
 
 // counts are the buckets of a group with many requests, by octave.
-type counts [octaves]*[sub]uint64
+type counts [octaves]*octave
+
+// octave holds the counts of the buckets of an octave. Nearly all counts are small: with 64 bits
+// each, the groups of a long log would take four times the memory.
+type octave struct {
+	low   [sub]uint16  // the lower 16 bits of each count
+	upper *[sub]uint64 // the other bits; nil if all are 0
+}
+
+func (o *octave) add(j int, n uint64) {
+	n += uint64(o.low[j])
+	o.low[j] = uint16(n)
+	if n >>= 16; n == 0 {
+		return
+	}
+	if o.upper == nil {
+		o.upper = new([sub]uint64)
+	}
+	o.upper[j] += n
+}
+
+func (o *octave) at(j int) uint64 {
+	n := uint64(o.low[j])
+	if o.upper != nil {
+		n += o.upper[j] << 16
+	}
+	return n
+}
 
 // add adds a bucket to the histogram of a group, before the request is added to the group.
 func (h *histograms) add(r *groupRecord, b uint16) {
@@ -109,19 +136,19 @@ func (h *histograms) empty(r *groupRecord, n uint64) {
 			return
 		}
 	}
-	c := &h.counts[r.hist>>4]
+	c := h.counts[r.hist>>4]
 	for _, b := range r.head {
 		c.add(b, 1)
 	}
 }
 
 func (c *counts) add(b uint16, n uint64) {
-	block := c[b>>subBits]
-	if block == nil {
-		block = new([sub]uint64)
-		c[b>>subBits] = block
+	o := c[b>>subBits]
+	if o == nil {
+		o = new(octave)
+		c[b>>subBits] = o
 	}
-	block[b&(sub-1)] += n
+	o.add(int(b&(sub-1)), n)
 }
 
 // list returns the memory of a list.
@@ -177,7 +204,7 @@ func (h *histograms) grow(s *Stats) {
 // count makes the store of a group counts.
 func (h *histograms) count(s *Stats) {
 	s.hist = histogram(len(h.counts))<<4 | counted
-	h.counts = append(h.counts, counts{})
+	h.counts = append(h.counts, new(counts))
 }
 
 // each calls f with each bucket of a group and the number of durations in it. The order is

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -319,4 +320,21 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestOctave: counts beyond 16 and 32 bits are exact.
+func TestOctave(t *testing.T) {
+	var c counts
+	want := map[uint16]uint64{}
+	for _, n := range []uint64{1, 65534, 1, 1, 65536, 1<<32 - 1, 1, 1 << 40, 0} {
+		for _, b := range []uint16{0, 63, 64, 200, buckets - 1} {
+			c.add(b, n+uint64(b))
+			want[b] += n + uint64(b)
+		}
+	}
+	got := map[uint16]uint64{}
+	c.each(func(b uint16, n uint64) { got[b] = n })
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }

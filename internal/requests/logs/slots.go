@@ -88,13 +88,13 @@ func (s *slot) merge(o *slot) {
 
 // each calls f with each bucket and the number of durations in it, in order.
 func (c *counts) each(f func(b uint16, n uint64)) {
-	for o, block := range c {
-		if block == nil {
+	for i, o := range c {
+		if o == nil {
 			continue
 		}
-		for j, n := range block {
-			if n > 0 {
-				f(uint16(o<<subBits+j), n)
+		for j := range sub {
+			if n := o.at(j); n > 0 {
+				f(uint16(i<<subBits+j), n)
 			}
 		}
 	}
