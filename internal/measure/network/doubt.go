@@ -16,8 +16,8 @@ const (
 
 // doubts returns reasons why the figures may show a busy machine rather than the network. It names
 // the cell with the most processor time of other programs and other guests of the hypervisor, the cell
-// in which this program started the most requests or probes late, and one whose probes have no times
-// of the kernel.
+// in which this program started the most requests or probes late, and one whose probes or replies have
+// no sending times of the kernel.
 func (r *Result) doubts() (all []string) {
 	for _, end := range []struct{ where, others, stolen string }{{"here", othersHere, stolenHere}, {"at the peer", othersPeer, stolenPeer}} {
 		for _, q := range []struct {
@@ -37,7 +37,8 @@ func (r *Result) doubts() (all []string) {
 	}
 	for _, q := range []struct{ name, text string }{
 		{lateStarts, "fettle itself started %s of %s late"},
-		{unstamped, "the kernel gave no time for %s of the probes of %s, so a busy program counts as jitter"},
+		{unstampedHere, "here the kernel gave no sending time for %s of the probes of %s, so a busy program counts as delay"},
+		{unstampedPeer, "at the peer the kernel gave no sending time for %s of the replies of %s, so a busy program counts as delay"},
 	} {
 		worst, cell := countMost, ""
 		for i := range r.Cells {

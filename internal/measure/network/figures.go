@@ -69,12 +69,15 @@ const (
 	idleP50            = "idle_p50_s"
 	loadP50            = "loaded_p50_s"
 	loadP99            = "loaded_p99_s"
-	lateStarts         = "late_starts_share"     // of paced requests and probes, by more than half of their interval and 100 us
-	unstamped          = "program_stamped_share" // of probes and replies that have the program's time at which they left, not the kernel's
+	lateStarts         = "late_starts_share" // of paced requests and probes, by more than half of their interval and 100 us
+	// Shares of the probes (here) and the replies (peer) that have the program's time at which they left,
+	// not the kernel's.
+	unstampedHere = "program_stamped_here_share"
+	unstampedPeer = "program_stamped_peer_share"
 )
 
 // shares are ratios of counts. They are often 0 in most runs, so a summary uses the mean.
-var shares = []string{retransmits, lossUp, lossDown, orderUp, orderDown, lateStarts, unstamped}
+var shares = []string{retransmits, lossUp, lossDown, orderUp, orderDown, lateStarts, unstampedHere, unstampedPeer}
 
 // Decision is the quantity by which a cell is compared.
 type Decision struct {
@@ -99,7 +102,7 @@ func Deciding(c Cell) Decision {
 var quantities = []string{
 	goodput, retransmits, loadedRTT, idleRTT, programShare, rwndShare, sndbufShare, pathShare, rcvbufBytes, cwndBytes, mssBytes, cpuHere, cpuThere, cpuShareHere, cpuSharePeer,
 	interruptsHere, interruptsPeer, interruptsIdleHere, interruptsIdlePeer, busyHere, busyPeer, othersHere, othersPeer, stolenHere, stolenPeer, droppedHere, droppedPeer, rate, p50, p99, p999, jitterUp, jitterDown, lossUp, lossDown, orderUp, orderDown,
-	addedP50, addedP99, idleP50, loadP50, loadP99, lateStarts, unstamped,
+	addedP50, addedP99, idleP50, loadP50, loadP99, lateStarts, unstampedHere, unstampedPeer,
 }
 
 // figure sums up the values of the runs.

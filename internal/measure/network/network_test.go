@@ -290,8 +290,8 @@ func TestSlowPeer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			p.mu.Lock() // the peer's program does not run
-			release := time.AfterFunc(400*time.Millisecond, p.mu.Unlock)
+			p.reflector.mu.Lock() // the peer's program does not run
+			release := time.AfterFunc(400*time.Millisecond, p.reflector.mu.Unlock)
 			defer release.Stop()
 			run := 200 * time.Millisecond // ends before
 			if buffer < arrivals {

@@ -134,7 +134,7 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 			return errServed
 		}
 		admitted, p.session = true, &s
-		p.reflector = reflector{conn: p.udp, send: p.sender, tag: s.tag(), mtu: end.MTU}
+		p.reflector = reflector{conn: p.udp, sender: p.sender, tag: s.tag(), mtu: end.MTU}
 		return nil
 	})
 	if !admitted {
@@ -144,11 +144,7 @@ func (p *Peer) accept(ctx context.Context, c *net.TCPConn, served chan<- error) 
 		served <- err
 		return
 	}
-	go p.reflector.serve(func(b []byte, from netip.AddrPort, came time.Time, overflowed uint32) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.reflector.reply(b, from, came, overflowed)
-	})
+	go p.reflector.serve()
 	if p.Served != nil {
 		p.Served(c.RemoteAddr().String())
 	}
@@ -222,26 +218,16 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 // logOf returns the log of a train, from a probe on, when all of its probes that have come are logged
 // and replied to. It waits at most half of the time for which the client waits.
 func (p *Peer) logOf(ctx context.Context, id uint32, from int) *trainLog {
-	count := func() int {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return len(p.reflector.passages)
-	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for before, end := -1, time.Now().Add(greeting/2); ; <-tick.C {
-		n := count()
-		if n == before && !queued(p.udp) || time.Now().After(end) || ctx.Err() != nil {
+		n, sending := p.reflector.state()
+		if n == before && !sending && !queued(p.udp) || time.Now().After(end) || ctx.Err() != nil {
 			break
 		}
 		before = n
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.reflector.train != id {
-		return &trainLog{} // no probe of it has come
-	}
-	return p.reflector.log(from)
+	return p.reflector.log(id, from)
 }
 
 // dropData closes connections that no run has used.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 	"time"
 
@@ -19,7 +20,7 @@ const (
 	atSent    = 16 // 8 bytes, ns of the client's clock when it wrote the probe
 	atKind    = 24 // 1 byte
 	atSize    = 25 // 2 bytes: size of the reply to sizedReply
-	atPassage = 27 // 4 bytes, in a reply to echoProbe: index in the peer's log of the train
+	atEntry   = 27 // 4 bytes, in a reply to echoProbe: index in the peer's log of the train
 	atTold    = 31 // 4 bytes: MTU that the peer's own interface allows, if the reply did not fit
 	probeSize = 35
 )
@@ -87,53 +88,89 @@ func toldMTU(c *net.UDPConn) (mtu int) {
 
 // reflector answers the probes of one session, and logs those of the last train.
 type reflector struct {
-	conn *net.UDPConn
-	send *sender
-	tag  [8]byte
-	mtu  int // of the interface, for replies that do not fit
+	conn   *net.UDPConn
+	sender *sender
+	tag    [8]byte
+	mtu    int // of the interface, for replies that do not fit
 
+	// mu protects the log. It is not held while a reply is sent, which waits if the socket's send
+	// buffer is full.
+	mu         sync.Mutex
 	train      uint32
-	passages   []passage
+	entries    []logEntry
+	reported   int   // length of the log that the client knows
+	unlogged   int64 // probes that came when the log was full
 	overflowed overflows
 }
 
 // answer returns the reply to a datagram, or nil if it is not a probe of the session. It logs a probe
-// of a train. overflowed is the socket's count of datagrams dropped by a full buffer.
-func (r *reflector) answer(p []byte, came time.Time, overflowed uint32) (out []byte, logged *passage) {
+// of a train, and returns its index in the log, otherwise -1. overflowed is the socket's count of
+// datagrams dropped by a full buffer.
+func (r *reflector) answer(p []byte, came time.Time, overflowed uint32) (out []byte, entry int) {
 	if len(p) < probeSize || [8]byte(p) != r.tag {
-		return nil, nil
+		return nil, -1
 	}
-	out = p
+	out, entry = p, -1
 	switch p[atKind] {
 	case echoProbe:
-		if train := binary.BigEndian.Uint32(p[atTrain:]); train != r.train {
-			r.train, r.passages, r.overflowed = train, nil, overflows{}
+		if entry = r.add(p, came, overflowed); entry < 0 {
+			return nil, -1
 		}
-		r.overflowed.take(overflowed)
-		binary.BigEndian.PutUint32(p[atPassage:], uint32(len(r.passages)))
-		r.passages = append(r.passages, passage{Seq: binary.BigEndian.Uint32(p[atSeq:]), Came: came.UnixNano()})
-		logged = &r.passages[len(r.passages)-1]
+		binary.BigEndian.PutUint32(p[atEntry:], uint32(entry))
 	case smallReply:
 		out = p[:probeSize]
 	case sizedReply:
 		out = make([]byte, max(probeSize, int(binary.BigEndian.Uint16(p[atSize:]))))
 		copy(out, p[:probeSize])
 	default:
-		return nil, nil
+		return nil, -1
 	}
 	out[atKind] = reply
-	return out, logged
+	return out, entry
+}
+
+// add logs a probe of a train, and returns its index. It returns -1 for a probe of an earlier train,
+// which the network has delayed, and for a full log.
+func (r *reflector) add(p []byte, came time.Time, overflowed uint32) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	train := binary.BigEndian.Uint32(p[atTrain:])
+	if train < r.train {
+		return -1
+	}
+	if train > r.train {
+		r.train, r.entries, r.reported, r.unlogged, r.overflowed = train, nil, 0, 0, overflows{}
+	}
+	r.overflowed.take(overflowed)
+	if len(r.entries) >= maxLog {
+		r.unlogged++
+		return -1
+	}
+	r.entries = append(r.entries, logEntry{Seq: binary.BigEndian.Uint32(p[atSeq:]), ReceivedAt: came.UnixNano()})
+	return len(r.entries) - 1
+}
+
+// state returns the number of log entries, and whether the reply to the last one is being sent.
+func (r *reflector) state() (n int, sending bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n = len(r.entries)
+	return n, n > 0 && r.entries[n-1].SentAt == departure{}
 }
 
 // reply answers a datagram.
 func (r *reflector) reply(p []byte, from netip.AddrPort, came time.Time, overflowed uint32) {
-	out, logged := r.answer(p, came, overflowed)
+	out, entry := r.answer(p, came, overflowed)
 	if out == nil {
 		return
 	}
 	var err error
-	if logged != nil {
-		logged.Left, err = r.send.send(out, from)
+	if entry >= 0 {
+		var at departure
+		at, err = r.sender.send(out, from)
+		r.mu.Lock()
+		r.entries[entry].SentAt = at
+		r.mu.Unlock()
 	} else {
 		_, err = r.conn.WriteToUDPAddrPort(out, from)
 	}
@@ -142,8 +179,8 @@ func (r *reflector) reply(p []byte, from netip.AddrPort, came time.Time, overflo
 	}
 }
 
-// serve passes datagrams to a function, which calls reply, until the connection is closed.
-func (r *reflector) serve(take func(p []byte, from netip.AddrPort, came time.Time, overflowed uint32)) {
+// serve answers datagrams until the connection is closed.
+func (r *reflector) serve() {
 	p, oob := make([]byte, 64<<10), make([]byte, 256)
 	for {
 		n, m, _, from, err := r.conn.ReadMsgUDPAddrPort(p, oob)
@@ -154,7 +191,7 @@ func (r *reflector) serve(take func(p []byte, from netip.AddrPort, came time.Tim
 			continue
 		}
 		came, overflowed := arrival(oob[:m], time.Now())
-		take(p[:n], from, came, overflowed)
+		r.reply(p[:n], from, came, overflowed)
 	}
 }
 

@@ -217,6 +217,8 @@ func addedLatency(idle, loaded *train) (sample, error) {
 	v := sample{idleP50: stats.Median(idle.rttsS), loadP50: stats.Median(loaded.rttsS)}
 	v[addedP50] = v[loadP50] - v[idleP50]
 	v[lateStarts] = float64(idle.late+loaded.late) / float64(max(1, idle.sent()+loaded.sent()))
+	v[unstampedHere] = max(idle.unstampedHere, loaded.unstampedHere)
+	v[unstampedPeer] = max(idle.unstampedPeer, loaded.unstampedPeer)
 	if n := min(len(idle.rttsS), len(loaded.rttsS)); n >= 100 {
 		v[loadP99] = stats.Quantile(loaded.rttsS, 0.99)
 		v[addedP99] = v[loadP99] - stats.Quantile(idle.rttsS, 0.99)

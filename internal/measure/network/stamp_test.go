@@ -1,7 +1,6 @@
 package network
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,13 +23,13 @@ func TestDepartures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range train.left {
-		if i > 0 && d.At <= train.left[i-1].At {
-			t.Errorf("probe %d left at %d, the one before at %d", i, d.At, train.left[i-1].At)
+	for i, d := range train.sentAt {
+		if i > 0 && d.At <= train.sentAt[i-1].At {
+			t.Errorf("probe %d left at %d, the one before at %d", i, d.At, train.sentAt[i-1].At)
 		}
 	}
-	if train.unstamped != 0 || len(train.left) < 50 || train.up.JitterS <= 0 || train.down.JitterS <= 0 {
-		t.Errorf("%.2f of %d probes have no time of the kernel; jitter %v and %v", train.unstamped, len(train.left), train.up.JitterS, train.down.JitterS)
+	if train.unstampedHere != 0 || train.unstampedPeer != 0 || len(train.sentAt) < 50 || train.up.JitterS <= 0 || train.down.JitterS <= 0 {
+		t.Errorf("%.2f and %.2f of %d probes have no time of the kernel; jitter %v and %v", train.unstampedHere, train.unstampedPeer, len(train.sentAt), train.up.JitterS, train.down.JitterS)
 	}
 	if err := withFD(p.udp, func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, 0) }); err != nil {
 		t.Fatal(err)
@@ -42,37 +41,7 @@ func TestDepartures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := &r.Cells[0]; s.value(unstamped) != 1 || s.value(p50) <= 0 || s.value(jitterUp) <= 0 || !strings.Contains(r.Text, "the kernel gave no time for 100 % of the probes of udp") {
+	if s := &r.Cells[0]; s.value(unstampedHere) != 1 || s.value(unstampedPeer) != 1 || s.value(p50) <= 0 || s.value(jitterUp) <= 0 || !strings.Contains(r.Text, "here the kernel gave no sending time for 100 % of the probes of udp") || !strings.Contains(r.Text, "at the peer the kernel gave no sending time for 100 % of the replies of udp") {
 		t.Errorf("%q, %+v", r.Text, s)
-	}
-}
-
-// TestLog: a log of several messages arrives whole, and a log that cannot be is refused.
-func TestLog(t *testing.T) {
-	p, key, _ := peer(t)
-	c, err := Dial(t.Context(), host.Live(), p.Address(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	var want []passage
-	for i := range 2*maxPassages + 1 {
-		want = append(want, passage{Seq: uint32(i), Came: int64(i) << 40, Left: departure{At: -int64(i), Kernel: i%2 == 0}})
-	}
-	p.mu.Lock()
-	p.reflector.train, p.reflector.passages, p.reflector.overflowed = 7, want, overflows{count: 3}
-	p.mu.Unlock()
-	if got, overflowed, err := c.log(t.Context(), 7); err != nil || overflowed != 3 || !slices.Equal(got, want) {
-		t.Errorf("%d of %d probes, %d overflowed, %v", len(got), len(want), overflowed, err)
-	}
-	if got, _, err := c.log(t.Context(), 8); err != nil || len(got) != 0 {
-		t.Errorf("a train that has not come: %d probes, %v", len(got), err)
-	}
-	if _, err := (&trainLog{Part: make([]byte, 22)}).passages(); err == nil {
-		t.Error("22 bytes are a log")
-	}
-	sentNothing := &train{client: c}
-	if err := sentNothing.sum(want[:1], 0); err == nil {
-		t.Error("a probe that was not sent is in the results")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,17 +20,21 @@ type train struct {
 	every  time.Duration
 	size   int
 
-	left     []departure // of each probe
-	late     int64       // sent late by this program
+	began    time.Time
+	started  atomic.Int64 // probes that were sent, or are being sent
+	sentAt   []departure  // of each probe
+	late     int64        // sent late by this program
 	lastSent time.Time
 
 	replies replies
 	ended   chan struct{} // closed when the replies are no longer read
 
 	// Results, when the train has finished.
-	up, down  wayReport
-	unstamped float64 // share of the arrived probes and their replies without the kernel's time at which they left
-	rttsS     []float64
+	up, down wayReport
+	// Shares of the arrived probes, and of the replies to them, without the kernel's time at which they
+	// left.
+	unstampedHere, unstampedPeer float64
+	rttsS                        []float64
 }
 
 // replies are the replies of a train, as they come.
@@ -44,9 +49,9 @@ type replies struct {
 
 // receipt is the first arrival of a reply.
 type receipt struct {
-	seq     uint32
-	passage uint32 // index in the peer's log
-	came    int64  // ns of this machine's clock
+	seq        uint32
+	entry      uint32 // index in the peer's log
+	receivedAt int64  // ns of this machine's clock
 }
 
 // tail is the time that a client waits for the last probes in addition to the round trip. lastWait
@@ -73,13 +78,13 @@ func (c *Client) probes(ctx context.Context, run, every time.Duration, size int)
 // until stop is called.
 func (c *Client) newTrain(every time.Duration, size int) *train {
 	c.trains++
-	t := &train{client: c, id: c.trains, every: every, size: size, ended: make(chan struct{})}
+	t := &train{client: c, id: c.trains, every: every, size: size, began: time.Now(), ended: make(chan struct{})}
 	_ = c.udp.SetReadDeadline(time.Time{})
 	go t.read()
 	return t
 }
 
-func (t *train) sent() int64 { return int64(len(t.left)) }
+func (t *train) sent() int64 { return int64(len(t.sentAt)) }
 
 // send sends probes for the time.
 func (t *train) send(ctx context.Context, run time.Duration) error {
@@ -102,11 +107,12 @@ func (t *train) send(ctx context.Context, run time.Duration) error {
 			t.lastSent = time.Now()
 			pacer.started(begin.Add(at(t.sent())), t.lastSent)
 			binary.BigEndian.PutUint64(p[atSent:], uint64(t.lastSent.UnixNano()))
-			left, err := c.sender.send(p, netip.AddrPort{})
+			t.started.Store(t.sent() + 1)
+			at, err := c.sender.send(p, netip.AddrPort{})
 			if err != nil && !isLoss(err) {
 				return err
 			}
-			t.left = append(t.left, left)
+			t.sentAt = append(t.sentAt, at)
 		}
 		if !pacer.until(begin.Add(at(t.sent()))) {
 			return ctx.Err()
@@ -131,6 +137,8 @@ func (t *train) read() {
 			return
 		case err != nil || n < probeSize || [8]byte(p) != tag || p[atKind] != reply || binary.BigEndian.Uint32(p[atTrain:]) != t.id:
 			continue
+		case int64(binary.BigEndian.Uint32(p[atSeq:])) >= t.started.Load(): // a faulty peer
+			continue
 		}
 		came, overflowed := arrival(oob[:m], time.Now())
 		t.replies.take(p, came, overflowed)
@@ -147,7 +155,7 @@ func (r *replies) take(p []byte, came time.Time, overflowed uint32) {
 	if !r.way.take(seq, 0) {
 		return
 	}
-	r.all = append(r.all, receipt{seq, binary.BigEndian.Uint32(p[atPassage:]), came.UnixNano()})
+	r.all = append(r.all, receipt{seq, binary.BigEndian.Uint32(p[atEntry:]), came.UnixNano()})
 	r.longest = max(r.longest, time.Duration(came.UnixNano()-int64(binary.BigEndian.Uint64(p[atSent:]))))
 }
 
@@ -162,51 +170,74 @@ func (t *train) state() (received int64, last time.Time, wait time.Duration) {
 // replied to all received probes, so a slow program on either side loses none.
 func (t *train) finish(ctx context.Context) error {
 	t.await(ctx, t.sent(), t.lastSent)
-	passages, overflowed, err := t.client.log(ctx, t.id)
+	entries, overflowed, err := t.client.log(ctx, t.id, t.sent())
 	if err != nil {
 		return err
 	}
 	var up way
-	for _, p := range passages {
-		up.take(p.Seq, 0)
+	for _, e := range entries {
+		up.take(e.Seq, 0)
 	}
 	t.await(ctx, up.received, time.Now())
 	t.stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return t.sum(passages, overflowed)
+	return t.sum(entries, overflowed)
 }
 
 // sum computes the results from the peer's log, and its count of probes that found its buffer full.
-func (t *train) sum(passages []passage, overflowed int64) error {
+func (t *train) sum(entries []logEntry, overflowed int64) error {
 	seconds := func(from, to int64) float64 { return float64(to-from) / 1e9 }
 	var up, down way
-	unstamped := 0
-	count := func(d departure) {
-		if !d.Kernel {
-			unstamped++
+	for _, e := range entries {
+		if err := t.check(e); err != nil {
+			return err
+		}
+		up.take(e.Seq, seconds(t.sentAt[e.Seq].At, e.ReceivedAt))
+		if !t.sentAt[e.Seq].Kernel {
+			t.unstampedHere++
+		}
+		if !e.SentAt.Kernel {
+			t.unstampedPeer++
 		}
 	}
-	for _, p := range passages {
-		if int(p.Seq) >= len(t.left) {
-			return fmt.Errorf("the peer %s reported a probe that was not sent; use the same version of fettle on both machines", t.client.Peer)
-		}
-		up.take(p.Seq, seconds(t.left[p.Seq].At, p.Came))
-		count(t.left[p.Seq])
-		count(p.Left)
+	most := t.sent() - up.received
+	if up.duplicates > 0 { // the network duplicates probes, of which some may have been dropped
+		most = maxCopies*t.sent() - int64(len(entries))
+	}
+	if overflowed < 0 || overflowed > most {
+		return fmt.Errorf("the peer %s reported that its full buffer dropped %d probes, but %d were sent, of which it received %d", t.client.Peer, overflowed, t.sent(), up.received)
 	}
 	for _, r := range t.replies.all {
-		// A reply may come that the log does not have: the peer waits only a limited time.
-		if int(r.passage) >= len(passages) || passages[r.passage].Seq != r.seq {
+		// A reply may come that the log does not have, or has without the time at which it was sent: the
+		// peer waits only a limited time.
+		if int(r.entry) >= len(entries) || entries[r.entry].Seq != r.seq || entries[r.entry].SentAt == (departure{}) {
 			continue
 		}
-		p := passages[r.passage]
-		down.take(r.seq, seconds(p.Left.At, r.came))
-		t.rttsS = append(t.rttsS, seconds(t.left[r.seq].At, r.came)-seconds(p.Came, p.Left.At))
+		e := entries[r.entry]
+		down.take(r.seq, seconds(e.SentAt.At, r.receivedAt))
+		t.rttsS = append(t.rttsS, seconds(t.sentAt[r.seq].At, r.receivedAt)-seconds(e.ReceivedAt, e.SentAt.At))
 	}
 	t.up, t.down = up.report(overflowed), down.report(int64(t.replies.overflowed.count))
-	t.unstamped = float64(unstamped) / float64(max(1, 2*len(passages)))
+	t.unstampedHere /= float64(max(1, len(entries)))
+	t.unstampedPeer /= float64(max(1, len(entries)))
+	return nil
+}
+
+// check returns an error if an entry of the peer's log cannot belong to the train.
+func (t *train) check(e logEntry) error {
+	if int64(e.Seq) >= t.sent() {
+		return fmt.Errorf("the peer %s reported a probe that was not sent; use the same version of fettle on both machines", t.client.Peer)
+	}
+	if e.SentAt == (departure{}) {
+		return nil
+	}
+	// The peer's clock may run a little faster than this machine's.
+	after, most := e.SentAt.At-e.ReceivedAt, time.Since(t.began)+tail
+	if e.SentAt.At < e.ReceivedAt || uint64(after) > uint64(most) {
+		return fmt.Errorf("the peer %s reported a reply %v after the probe had come; if its clock was set during the run, repeat it", t.client.Peer, time.Duration(after))
+	}
 	return nil
 }
 
@@ -255,7 +286,7 @@ func (t *train) sample() (sample, error) {
 	v := sample{
 		jitterUp: t.up.JitterS, jitterDown: t.down.JitterS, lossUp: up, lossDown: down,
 		orderUp: float64(t.up.Reordered) / float64(t.up.Received), orderDown: float64(t.down.Reordered) / float64(t.down.Received),
-		lateStarts: float64(t.late) / float64(max(1, t.sent())), unstamped: t.unstamped,
+		lateStarts: float64(t.late) / float64(max(1, t.sent())), unstampedHere: t.unstampedHere, unstampedPeer: t.unstampedPeer,
 	}
 	v.setTimes(t.rttsS, p99)
 	return v, nil
