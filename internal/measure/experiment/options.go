@@ -96,6 +96,9 @@ func (o *Options) shortens() bool {
 	return o.Comparison() && !o.WashoutGiven && o.Washout == prove.Defaults(prove.Metric{}).Washout
 }
 
+// defaultTimeout returns the time limit of a run without --timeout.
+func defaultTimeout(budget time.Duration) time.Duration { return max(budget, time.Minute) }
+
 // Expectations returns the words of --expect, sorted.
 func Expectations() []string { return slices.Sorted(maps.Keys(expected)) }
 

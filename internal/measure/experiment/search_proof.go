@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,11 +23,16 @@ func (s *Search) prove(ctx context.Context) error {
 	}
 	o.Set, o.Resume = s.body.Best, ""
 	o.Budget = max(s.o.Budget-Seconds(spent), Seconds(proofShare*s.o.Budget.Seconds()))
-	s.Screen.Say("the best of %s: %s; now proving it in at most %s", text.Count(len(s.body.Visits), "run"), strings.Join(s.body.Best, ", "), ui.Roughly(o.Budget.Seconds()))
-	if name := s.interruptedProof(o); name != "" {
-		s.Screen.Say("continuing the interrupted proof %s", name)
+	name, err := s.interruptedProof(o)
+	if err != nil {
+		s.Screen.Say("ignored: %s", err)
+	}
+	next := "now proving it in at most " + ui.Roughly(o.Budget.Seconds())
+	if name != "" {
+		next = "continuing the interrupted proof " + name
 		o = Options{Resume: name, Keep: o.Keep, Anyway: o.Anyway}
 	}
+	s.Screen.Say("the best of %s: %s; %s", text.Count(len(s.body.Visits), "run"), strings.Join(s.body.Best, ", "), next)
 	p := &Experiment{Machine: s.Machine, Screen: s.Screen, By: s.By, Watchdog: s.Watchdog, Settle: s.Settle, verb: s.verb}
 	s.proving.Store(p)
 	r, err := p.Run(ctx, o, s.body.Work)
@@ -44,23 +50,40 @@ func (s *Search) prove(ctx context.Context) error {
 }
 
 // interruptedProof returns the name of the interrupted proof of the same values by this search, or "".
-func (s *Search) interruptedProof(o Options) string {
+// The error is about records that cannot be continued, such as one of an earlier method.
+func (s *Search) interruptedProof(o Options) (string, error) {
 	store := Store(s.Machine)
 	names, err := store.Unfinished()
-	if err != nil {
-		return ""
-	}
 	for _, name := range slices.Backward(names) {
-		open, err := Peek(store, name)
-		if err != nil || open.Alive || open.Proof == nil || !slices.Equal(open.Proof.Work, s.body.Work) {
+		open, unread := Peek(store, name)
+		if unread != nil {
+			err = errors.Join(err, unread)
 			continue
 		}
-		var asked Options
-		// The seed is random, and a resumed search keeps it.
-		if json.Unmarshal(open.Proof.Asked, &asked) == nil && asked.Seed == o.Seed && slices.Equal(asked.Set, o.Set) &&
-			asked.Metric == o.Metric && asked.Bench == o.Bench && asked.Dir == o.Dir {
-			return name
+		if !open.Alive && open.Proof != nil && slices.Equal(open.Proof.Work, s.body.Work) && o.sameProof(open.Proof.Asked) {
+			return name, err
 		}
 	}
-	return ""
+	return "", err
+}
+
+// sameProof reports whether a proof with these options continues one that was asked for.
+func (o Options) sameProof(asked json.RawMessage) bool {
+	var was Options
+	if json.Unmarshal(asked, &was) != nil {
+		return false
+	}
+	a, errA := json.Marshal(was.withoutBudget())
+	b, errB := json.Marshal(o.withoutBudget())
+	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+// withoutBudget returns the options without the budget, which is what the search left, and without
+// --force, which does not change what is measured. The seed is random, and a resumed search keeps it.
+func (o Options) withoutBudget() Options {
+	if o.Timeout == defaultTimeout(o.Budget) {
+		o.Timeout = 0
+	}
+	o.Budget, o.Anyway = 0, false
+	return o
 }

@@ -103,7 +103,7 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 	}
 	var late error
 	if o.Timeout == 0 {
-		o.Timeout = max(o.Budget, time.Minute)
+		o.Timeout = defaultTimeout(o.Budget)
 		late = fmt.Errorf("one run takes longer than %v; an interval takes five runs or more, so use a larger --budget or shorter work", o.Timeout)
 	}
 	if p.design.Measures("instructions") {
