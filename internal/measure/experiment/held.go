@@ -20,6 +20,7 @@ type held struct {
 	tunings  []*prove.Tuning
 	watchdog *watchdog
 	lease    *os.File
+	tell     func(string) // of the engine
 }
 
 // open undoes what earlier experiments left, and keeps others from beginning while this process
@@ -32,6 +33,7 @@ func (h *held) open(ctx context.Context, m *tune.Machine, verb string) (err erro
 	if h.lease, err = tune.Lease(m.StateDir, verb); err != nil {
 		return leased(m, err)
 	}
+	h.tell = m.Tell
 	m.Wait = patience // a busy journal would look like a kernel error
 	return undoExperiments(ctx, m, 0)
 }
@@ -69,4 +71,17 @@ func (h *held) release(ctx context.Context, failed string) error {
 		return ui.Hinted(ui.Incomplete, fmt.Errorf("%s: %w", failed, err), "try again with fettle undo")
 	}
 	return errors.Join(taken...)
+}
+
+// end releases after a measurement, whose result is kept if another program undid a change first.
+func (h *held) end(ctx context.Context, failed string) error {
+	tell := h.tell
+	err := h.release(ctx, failed)
+	if !errors.Is(err, prove.ErrTakenBack) {
+		return err
+	}
+	if tell != nil {
+		tell(err.Error() + " before the end; the result may include measurements without it")
+	}
+	return nil
 }

@@ -158,7 +158,7 @@ func (o *Offloads) add(m *tune.Machine, s offloadSwitch) {
 // Release undoes the changes that are still in force, even after ctx has ended, and ends the
 // watchdog.
 func (o *Offloads) Release(ctx context.Context) error {
-	return o.release(ctx, "cannot restore the offloads")
+	return o.end(ctx, "cannot restore the offloads")
 }
 
 // CarriesSSH reports whether the ssh session of this process comes through a network device.

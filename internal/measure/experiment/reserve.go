@@ -68,7 +68,8 @@ func Reserve(ctx context.Context, m *tune.Machine, w tune.Watchdog, p *memory.Pl
 	return r, nil
 }
 
-// Release undoes the reservation, even after ctx has ended.
+// Release undoes the reservation, even after ctx has ended. If another program undid it first, it
+// only says so.
 func (r *Reserved) Release(ctx context.Context) error {
-	return r.release(ctx, "cannot release the reserved huge pages")
+	return r.end(ctx, "cannot release the reserved huge pages")
 }
