@@ -103,7 +103,7 @@ func (q *Quiet) finish(ctx context.Context, failed error, without, with [2]*quie
 	}
 	q.Result.Noise = quiet.Compare(without, with)
 	switch r := q.Result; {
-	case r.UndoneBy > 0:
+	case r.UndoneEarly:
 		r.Noise.Invalidate("fettle undo had ended it")
 	case len(r.Kept) > 0:
 		r.Noise.Invalidate("another program had changed values")
@@ -222,7 +222,7 @@ func (q *Quiet) restore(ctx context.Context) error {
 		return err
 	}
 	if undone {
-		q.Result.UndoneBy = undoOf(state, q.Result.Transaction)
+		q.Result.UndoneEarly, q.Result.UndoneBy = true, undoOf(state, q.Result.Transaction)
 		return nil
 	}
 	for _, t := range tunings {
@@ -234,12 +234,12 @@ func (q *Quiet) restore(ctx context.Context) error {
 	return nil
 }
 
-// undoOf returns the transaction that undid another one.
+// undoOf returns the transaction that undid another one, or 0 if the journal no longer has it.
 func undoOf(state *journal.State, id int) int {
 	for _, t := range slices.Backward(state.Txs) {
 		if slices.Contains(t.Undoes, id) {
 			return t.ID
 		}
 	}
-	return id // in a part of the journal that is no longer kept
+	return 0
 }

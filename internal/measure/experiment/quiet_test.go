@@ -68,7 +68,7 @@ func TestQuietReportsKept(t *testing.T) {
 		if err := os.WriteFile(file, []byte(now+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := q.restore(t.Context()); err != nil || !q.Restored() || !q.Result.Undone || q.Result.UndoneBy != 0 {
+		if err := q.restore(t.Context()); err != nil || !q.Restored() || !q.Result.Undone || q.Result.UndoneEarly {
 			t.Errorf("%s: %v, %+v", now, err, q.Result)
 		}
 		if is, err := os.ReadFile(file); err != nil || strings.TrimSpace(string(is)) != want {
@@ -91,7 +91,7 @@ func TestQuietUndoneByAnother(t *testing.T) {
 	if err := os.WriteFile(file, []byte("70\n"), 0o600); err != nil { // not by fettle
 		t.Fatal(err)
 	}
-	if err := q.restore(t.Context()); err != nil || !q.Restored() || q.Result.UndoneBy != undone.Tx || len(q.Result.Kept) > 0 {
+	if err := q.restore(t.Context()); err != nil || !q.Restored() || !q.Result.UndoneEarly || q.Result.UndoneBy != undone.Tx || len(q.Result.Kept) > 0 {
 		t.Errorf("%v, %+v, want undone by %d", err, q.Result, undone.Tx)
 	}
 	if is, err := os.ReadFile(file); err != nil || string(is) != "70\n" {

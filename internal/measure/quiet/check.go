@@ -175,11 +175,12 @@ func loudest(before, after counters, cpu int, seconds float64) string {
 }
 
 // mayRunOn returns the processes that may run on a CPU. The kernel binds some of its threads to
-// other CPUs, such as kworker/0:1.
+// other CPUs, such as kworker/0:1. Each thread of another process may have CPUs of its own, so a
+// process is kept whatever those of its main thread are.
 func mayRunOn(h *host.Host, cpu int, all []activity.Consumer) []activity.Consumer {
 	return slices.DeleteFunc(slices.Clone(all), func(p activity.Consumer) bool {
 		task, err := h.Sched.Task(p.PID)
-		if err != nil {
+		if err != nil || !task.Kernel {
 			return false
 		}
 		cpus, err := h.Sched.Affinity(task.TaskID)

@@ -358,13 +358,14 @@ func TestSummarize(t *testing.T) {
 		"ran":                         {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true}, "make ended with exit code 3 after 2 s\n1 value set for that time and restored (transaction 4); measured CPUs: 1-7"},
 		"ran, and cannot be restored": {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4}, "make ended with exit code 3 after 2 s\nquiet: 1 value set (transaction 4) until fettle undo 4; measured CPUs: 1-7"},
 		"killed":                      {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: killed, Transaction: 4, Undone: true}, "make was killed by signal 9 (SIGKILL) after 2 s\n1 value set for that time and restored (transaction 4); measured CPUs: 1-7"},
-		"undone by another":           {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true, UndoneBy: 5}, "make ended with exit code 3 after 2 s\n1 value set (transaction 4), but not for all of that time: fettle undo (transaction 5) restored them; measured CPUs: 1-7"},
+		"undone by another":           {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true, UndoneEarly: true, UndoneBy: 5}, "make ended with exit code 3 after 2 s\n1 value set (transaction 4), but not for all of that time: fettle undo (transaction 5) restored them; measured CPUs: 1-7"},
+		"undone by a forgotten one":   {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Command: ran, Transaction: 4, Undone: true, UndoneEarly: true}, "make ended with exit code 3 after 2 s\n1 value set (transaction 4), but not for all of that time: fettle undo restored them; measured CPUs: 1-7"},
 		"changed by another":          {Result{Plan: &tune.Plan{Steps: []tune.Step{one, one, one}}, Command: ran, Transaction: 4, Undone: true, Kept: kept}, "make ended with exit code 3 after 2 s\n3 values set for that time (transaction 4); 2 were changed by another program meanwhile and not restored; measured CPUs: 1-7"},
 		"one changed by another":      {Result{Plan: &tune.Plan{Steps: []tune.Step{one, one, one}}, Command: ran, Transaction: 4, Undone: true, Kept: kept[:1]}, "make ended with exit code 3 after 2 s\n3 values set for that time (transaction 4); 1 was changed by another program meanwhile and not restored; measured CPUs: 1-7"},
 		"stays":                       {Result{Plan: &tune.Plan{Steps: []tune.Step{one}}, Transaction: 4}, "quiet: 1 value set (transaction 4) until fettle undo 4; measured CPUs: 1-7"},
 	} {
 		r := NewResult(machine.Mounted(t, nil), &State{CPUs: CPUs{Measured: unit.CPUs(1, 2, 3, 4, 5, 6, 7)}}, x.result.Plan)
-		r.Command, r.Transaction, r.Undone, r.UndoneBy, r.Kept = x.result.Command, x.result.Transaction, x.result.Undone, x.result.UndoneBy, x.result.Kept
+		r.Command, r.Transaction, r.Undone, r.UndoneEarly, r.UndoneBy, r.Kept = x.result.Command, x.result.Transaction, x.result.Undone, x.result.UndoneEarly, x.result.UndoneBy, x.result.Kept
 		r.Summarize()
 		if got := strings.Join(r.Headline.Lines, "\n"); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
@@ -433,11 +434,12 @@ func TestCounters(t *testing.T) {
 // boundTasks are tasks with their CPUs.
 type boundTasks struct {
 	host.Sched
-	cpus map[int]unit.CPUSet
+	cpus   map[int]unit.CPUSet
+	kernel map[int]bool
 }
 
 func (b boundTasks) Task(tid int) (host.Task, error) {
-	return host.Task{TaskID: host.TaskID{TID: tid, Start: 7}}, nil
+	return host.Task{TaskID: host.TaskID{TID: tid, Start: 7}, Kernel: b.kernel[tid]}, nil
 }
 
 func (b boundTasks) Affinity(id host.TaskID) (unit.CPUSet, error) {
@@ -448,12 +450,16 @@ func (b boundTasks) Affinity(id host.TaskID) (unit.CPUSet, error) {
 	return cpus, nil
 }
 
-// A kernel thread of another CPU is not what takes the time of the measured one.
+// A kernel thread of another CPU is not what takes the time of the measured one. A process with its
+// main thread there may be.
 func TestMayRunOn(t *testing.T) {
 	h := machine.Mounted(t, nil)
-	h.Sched = boundTasks{cpus: map[int]unit.CPUSet{7: unit.CPUs(0), 8: unit.CPUs(0, 1), 9: unit.CPUs(1)}}
-	all := []activity.Consumer{{PID: 7, Command: "kworker/0:1", CPUPercent: 90}, {PID: 8, Command: "make", CPUPercent: 50}, {PID: 9, Command: "kworker/1:1", CPUPercent: 40}, {PID: 10, Command: "ended", CPUPercent: 20}}
-	if got := busiest(mayRunOn(h, 1, all)); got != "make (pid 8) 50 %, kworker/1:1 (pid 9) 40 %, ended (pid 10) 20 %" {
+	h.Sched = boundTasks{
+		cpus:   map[int]unit.CPUSet{7: unit.CPUs(0), 8: unit.CPUs(0), 9: unit.CPUs(1)},
+		kernel: map[int]bool{7: true, 9: true},
+	}
+	all := []activity.Consumer{{PID: 7, Command: "kworker/0:1", CPUPercent: 90}, {PID: 8, Command: "qemu", CPUPercent: 50}, {PID: 9, Command: "kworker/1:1", CPUPercent: 40}, {PID: 10, Command: "ended", CPUPercent: 20}}
+	if got := busiest(mayRunOn(h, 1, all)); got != "qemu (pid 8) 50 %, kworker/1:1 (pid 9) 40 %, ended (pid 10) 20 %" {
 		t.Error(got)
 	}
 }

@@ -23,9 +23,10 @@ type Result struct {
 	Transaction int        `json:"transaction,omitempty"`
 	Undone      bool       `json:"undone"`
 	Plan        *tune.Plan `json:"plan"`
-	// UndoneBy is the transaction of a fettle undo that restored the values before the command
-	// ended; 0 if none did.
-	UndoneBy int `json:"undone_by,omitempty"`
+	// UndoneEarly reports whether a fettle undo restored the values before the command ended.
+	// UndoneBy is its transaction; 0 if the journal no longer has it.
+	UndoneEarly bool `json:"undone_early,omitempty"`
+	UndoneBy    int  `json:"undone_by,omitempty"`
 	// Kept are the values that another program changed before the command ended. They are not
 	// restored, as by fettle undo.
 	Kept []tune.UndoneValue `json:"kept,omitempty"`
@@ -102,8 +103,12 @@ func (r *Result) Summarize() {
 		h.Line("all values are set already; %s", r.where())
 	case r.Transaction == 0:
 		h.Line("%s would be set; %s", values, r.where())
-	case r.UndoneBy > 0:
-		h.Line("%s set (transaction %d), but not for all of that time: fettle undo (transaction %d) restored them; %s", values, r.Transaction, r.UndoneBy, r.where())
+	case r.UndoneEarly:
+		by := "fettle undo"
+		if r.UndoneBy > 0 {
+			by += fmt.Sprintf(" (transaction %d)", r.UndoneBy)
+		}
+		h.Line("%s set (transaction %d), but not for all of that time: %s restored them; %s", values, r.Transaction, by, r.where())
 	case len(r.Kept) > 0:
 		h.Line("%s set for that time (transaction %d); %s by another program meanwhile and not restored; %s", values, r.Transaction, changedWords(&h, len(r.Kept)), r.where())
 	case r.Undone:
