@@ -58,8 +58,9 @@ func runsCommand(a *app) *cobra.Command {
 		&cobra.Command{Use: "show [RUN...]", Short: "Show the result of a run, by ID or file",
 			Long: `Prints the result of a run again. Without RUN it shows the last run that ended. RUN is an
 ID, the beginning of an ID, last (the latest run, also an interrupted one), or a file of
-fettle runs export, also from another machine. --output html writes one page with intervals, all samples in order, curves, and the command that
-repeats the measurement. It accepts several runs and lists how they differ.`,
+fettle runs export, also from another machine. --output html writes one page with
+intervals, all samples in order, curves, and the command that repeats the measurement.
+It accepts several runs and lists how they differ.`,
 			RunE: func(c *cobra.Command, args []string) error { return a.runsShow(c, args) }},
 		runsCompareCommand(a),
 		runsExportCommand(a),

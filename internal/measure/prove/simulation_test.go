@@ -151,18 +151,20 @@ func many(t *testing.T, d Design, model noise.Model, effect float64, n int) tall
 	return y
 }
 
-var experiments = flag.Int("experiments", 2000, "simulated experiments of each kind")
+var experiments = flag.Int("experiments", 0, "simulated experiments of each kind; 0: 2,000 at night, 1,000 by day, 200 with -short")
 
-// count returns a smaller number by day, and for -short one with which the tests detect only large
-// errors.
+// count returns the number of experiments: a smaller one by day, and for -short one with which the
+// tests detect only large errors.
 func count() int {
 	switch {
+	case *experiments > 0:
+		return *experiments
 	case testing.Short():
 		return 200
-	case os.Getenv("FETTLE_TEST_NIGHTLY") != "1":
-		return *experiments / 2
+	case os.Getenv("FETTLE_TEST_NIGHTLY") == "1":
+		return 2000
 	}
-	return *experiments
+	return 1000
 }
 
 // TestFalseAlarms tests that without an effect at most one experiment in twenty finds one, and that

@@ -193,7 +193,7 @@ func (s *sliced) missing() *Missing {
 	switch {
 	case whole.folded():
 		return &whole.Missing
-	case parts.folded(): // the intervals are of these
+	case parts.folded(): // by the length of their keys, or a log that grew; the intervals are of these
 		return &Missing{sliceCount * parts.Missing.Requests, sliceCount * parts.Missing.TotalUS}
 	}
 	return nil
