@@ -147,7 +147,7 @@ func (a *app) printExperiment(st *tune.Status) {
 	if x := st.Experiment; x != nil && x.Restoring {
 		ui.PrintLine(a.screen, "! %s has ended, and its watchdog (process %d) is still undoing its change %s", x.Name(), x.PID, x.Undo)
 	} else if x != nil {
-		ui.PrintLine(a.screen, "! %s is running (process %d) and switches values", x.Name(), x.PID)
+		ui.PrintLine(a.screen, "! %s is running (process %d) and changes values", x.Name(), x.PID)
 	}
 }
 

@@ -203,7 +203,8 @@ func Leased(stateDir string) bool { return held(stateDir, leaseFile) }
 // Leaseholder describes an experiment in progress.
 type Leaseholder struct {
 	PID int `json:"process"` // process id of the experiment or its watchdog
-	// Verb is the verb of fettle that the experiment's process executes: prove, search, quiet.
+	// Verb is the verb of fettle that the experiment's process executes: prove, search, quiet,
+	// bench memory, bench network.
 	Verb string `json:"verb,omitempty"`
 	// Restoring is true if the experiment has ended or was killed and its watchdog is undoing the
 	// change.

@@ -90,7 +90,8 @@ type Trial struct {
 	// Experiment marks a phase of an experiment, which cannot be confirmed. If no experiment
 	// is running, this one was killed together with its watchdog.
 	Experiment bool `json:"experiment,omitempty"`
-	// Verb is the verb of fettle that made the experiment: prove, search, quiet.
+	// Verb is the verb of fettle that made the experiment: prove, search, quiet, bench memory,
+	// bench network.
 	Verb string `json:"verb,omitempty"`
 }
 
