@@ -17,10 +17,10 @@ type logEntry struct {
 // trainLog is a part of the peer's log of a train: the probes in the order of their arrival,
 // duplicates included.
 type trainLog struct {
-	Probes     int    `json:"probes"`            // of the whole log
-	Part       []byte `json:"part"`              // log entries, big endian
-	Overflowed int64  `json:"overflowed_probes"` // arrived, but were dropped by a full socket buffer
-	Unlogged   int64  `json:"unlogged_probes,omitempty"`
+	Probes     int    `json:"probes"`                    // of the whole log
+	Part       []byte `json:"part"`                      // log entries, big endian
+	Overflowed int64  `json:"overflowed_probes"`         // arrived, but were dropped by a full socket buffer
+	Unlogged   int64  `json:"unlogged_probes,omitempty"` // came when the log was full
 }
 
 // maxEntries is the maximum number of log entries in a message: 140 kB as base64. A log must arrive

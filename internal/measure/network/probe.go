@@ -158,7 +158,7 @@ func (r *reflector) state() (n int, sending bool) {
 	return n, n > 0 && r.entries[n-1].SentAt == departure{}
 }
 
-// reply answers a datagram.
+// reply answers a datagram. Only one goroutine may call it.
 func (r *reflector) reply(p []byte, from netip.AddrPort, came time.Time, overflowed uint32) {
 	out, entry := r.answer(p, came, overflowed)
 	if out == nil {
