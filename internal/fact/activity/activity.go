@@ -7,6 +7,7 @@ package activity
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
@@ -38,6 +39,7 @@ func SinceBoot(h *host.Host) *Sample {
 
 // Reading holds the counters at the beginning of a sample.
 type Reading struct {
+	LeaveOut         func(Consumer) bool // processes that are not listed; initially none
 	host             *host.Host
 	processes        *processes
 	cgroups, machine *snapshot
@@ -45,7 +47,7 @@ type Reading struct {
 
 // Begin reads the counters of a live machine.
 func Begin(h *host.Host) *Reading {
-	return &Reading{host: h, processes: readProcesses(h, false), cgroups: readCgroups(h, false), machine: readMachine(h)}
+	return &Reading{LeaveOut: func(Consumer) bool { return false }, host: h, processes: readProcesses(h, false), cgroups: readCgroups(h, false), machine: readMachine(h)}
 }
 
 // Measure samples a live machine for the given time.
@@ -78,7 +80,7 @@ func (r *Reading) End() *Sample {
 	s.setDelay(all)
 	s.Values = append(s.Values, groupsIn.values(cgroupMeasures)...)
 	s.Values = append(s.Values, span{nil, processesNow.own, 0}.values(taskMeasures)...)
-	s.Groups, s.Processes = top(groups(all, groupsIn)), top(all)
+	s.Groups, s.Processes = top(groups(all, groupsIn)), top(slices.DeleteFunc(all, r.LeaveOut))
 	return s
 }
 

@@ -3,6 +3,7 @@ package activity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -204,4 +205,27 @@ func TestThisMachine(t *testing.T) {
 	if len(s.Processes) == 0 || s.Partial != "" {
 		t.Error(len(s.Processes), s.Partial)
 	}
+}
+
+// A process that is left out makes room for the next, and still counts for its group.
+func TestLeaveOut(t *testing.T) {
+	var files [2]map[string]string
+	for k := range files {
+		files[k] = map[string]string{}
+		for pid := 10; pid <= 10+kept; pid++ {
+			files[k][fmt.Sprintf("/proc/%d/stat", pid)] = fmt.Sprintf("%d (p) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 500 0 0 0\n", pid, k*(20-pid))
+			files[k][fmt.Sprintf("/proc/%d/cgroup", pid)] = "0::" + group + "\n"
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := machine.Mounted(t, files[0])
+		r := Begin(h)
+		time.Sleep(time.Second)
+		machine.Write(t, h.Name, files[1])
+		r.LeaveOut = func(c Consumer) bool { return c.PID == 10 }
+		s := r.End()
+		if p := s.Processes; len(p) != kept || p[0].PID != 11 || p[kept-1].PID != 10+kept || len(s.Groups) != 1 || s.Groups[0].PID != 10 {
+			t.Errorf("%+v, %+v", p, s.Groups)
+		}
+	})
 }

@@ -100,6 +100,7 @@ func (c *Check) measure(ctx context.Context, h *host.Host, s *State, lasting tim
 		return err
 	}
 	took := time.Since(begun).Seconds()
+	reading.LeaveOut = func(p activity.Consumer) bool { return !mayRunOn(h, cpu, p.PID) }
 	sample, after := reading.End(), read(h)
 	c.Noise = noise
 	name := fmt.Sprint("cpu", cpu)
@@ -115,7 +116,7 @@ func (c *Check) measure(ctx context.Context, h *host.Host, s *State, lasting tim
 		}
 		c.add("SMT sibling", busy(before, after, n), fmt.Sprintf("CPU %d shares the core, and was busy meanwhile", n), remedy)
 	}
-	c.add("other tasks", noise.WaitPercent, busiest(mayRunOn(h, cpu, sample.Processes)), moved(s, "moves tasks to CPU "))
+	c.add("other tasks", noise.WaitPercent, busiest(sample.Processes), moved(s, "moves tasks to CPU "))
 	for _, m := range []struct{ value, name, unit string }{
 		{"swap_in_pages_per_s", "swapping in", "pages/s"}, {"swap_out_pages_per_s", "swapping out", "pages/s"},
 		{"direct_reclaims_per_s", "memory reclaim", "times/s"},
@@ -174,18 +175,16 @@ func loudest(before, after counters, cpu int, seconds float64) string {
 	return list(rate, "/s")
 }
 
-// mayRunOn returns the processes that may run on a CPU. The kernel binds some of its threads to
-// other CPUs, such as kworker/0:1. Each thread of another process may have CPUs of its own, so a
-// process is kept whatever those of its main thread are.
-func mayRunOn(h *host.Host, cpu int, all []activity.Consumer) []activity.Consumer {
-	return slices.DeleteFunc(slices.Clone(all), func(p activity.Consumer) bool {
-		task, err := h.Sched.Task(p.PID)
-		if err != nil || !task.Kernel {
-			return false
-		}
-		cpus, err := h.Sched.Affinity(task.TaskID)
-		return err == nil && !cpus.Has(cpu)
-	})
+// mayRunOn reports whether a process may run on a CPU. The kernel binds some of its threads to other
+// CPUs, such as kworker/0:1. Each thread of a program may have CPUs of its own, so those of its main
+// thread do not count.
+func mayRunOn(h *host.Host, cpu, pid int) bool {
+	task, err := h.Sched.Task(pid)
+	if err != nil || !task.Kernel {
+		return true
+	}
+	cpus, err := h.Sched.Affinity(task.TaskID)
+	return err != nil || cpus.Has(cpu)
 }
 
 // busiest names the processes that used most CPU time. 100 % is one CPU.
