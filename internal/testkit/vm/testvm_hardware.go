@@ -146,7 +146,7 @@ func (vm *VM) arguments() []string {
 		"-m", fmt.Sprint(vm.o.MemoryMiB),
 		"-kernel", filepath.Join(vm.cache, "vmlinuz"),
 		"-append", strings.TrimSpace("quiet mitigations=off nokaslr " +
-			"random.trust_cpu=on audit=0 udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " +
+			"random.trust_cpu=on " + vm.audit() + "udev.event_timeout=600 rcupdate.rcu_cpu_stall_suppress=1 systemd.show_status=0 " +
 			// Used by state if the machine does not boot.
 			"sysrq_always_enabled=1 systemd.journald.forward_to_console=1 systemd.journald.max_level_console=err " + vm.o.boot() + " " + vm.o.Append),
 		"-chardev", "file,id=console,append=on,path=" + vm.file("console"), "-serial", "chardev:console",
@@ -228,3 +228,12 @@ func (vm *VM) arguments() []string {
 
 // Tap returns the name of the network device of this machine at the other end of Options.Queues.
 func (vm *VM) Tap() string { return fmt.Sprintf("ftl%d", os.Getpid()) }
+
+// audit returns the argument that leaves out the kernel's audit system, unless the test wants it: once
+// off, it stays off.
+func (vm *VM) audit() string {
+	if strings.Contains(vm.o.Append, "audit=1") {
+		return ""
+	}
+	return "audit=0 "
+}
