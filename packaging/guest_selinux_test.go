@@ -44,7 +44,7 @@ func TestGuestSELinux(t *testing.T) {
 	}
 	undenied := func(when string) {
 		t.Helper()
-		if out, _ := m.run("journalctl --no-pager -b | grep 'avc: *denied' | grep -i fettle | grep -v fettle-agent"); out != "" {
+		if out, _ := m.run("journalctl --no-pager -b | grep -E 'avc: *denied.*(comm=\"fettle|(path|name)=\"[^\"]*fettle|scontext=[^ ]*:initrc_t:)'"); out != "" {
 			t.Errorf("%s: denied\n%s", when, out)
 		}
 	}
