@@ -109,7 +109,8 @@ func TestQuietUnderSystemd(t *testing.T) {
 	if !strings.Contains(out, "\ninactive\nended\n") {
 		t.Errorf("something was started:\n%s", out)
 	}
-	for _, want := range []string{`missed: soon\.service \(soon\.timer\), due [0-9:]+: started now\n`, `missed: kept\.service \(kept\.timer\), due [0-9:]+: its timer has started it\n`} {
+	// On a busy machine the timer elapses once more before fettle starts its job.
+	for _, want := range []string{`missed: soon\.service \(soon\.timer\), due [0-9:]+: (started now|its timer has started it)\n`, `missed: kept\.service \(kept\.timer\), due [0-9:]+: its timer has started it\n`} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}
