@@ -53,7 +53,7 @@ const (
 	byDigits            // after up to seven digits
 	byWidth             // at a fixed width
 	byPort              // an address without colons, followed by a port
-	byBrace             // nothing, if there is no brace
+	byBrace             // an omitted value: only checks that no brace follows
 )
 
 // prepare selects the method for a step's field.
