@@ -187,8 +187,8 @@ func (d *Daemon) balanceOnce(ctx context.Context, e *tune.Engine) (moved bool, w
 	if b.since = r.Usage; r.Moves() == 0 {
 		return false, "", nil
 	}
-	if d.leased() {
-		return false, underWay, nil
+	if x := d.experiment(); x != nil {
+		return false, underWay(x), nil
 	}
 	if why, err := rival(ctx, e); why != "" || err != nil {
 		return false, why, err

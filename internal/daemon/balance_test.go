@@ -144,7 +144,7 @@ func (n *nodes) run(ctx context.Context) *Daemon {
 		n.works(task.TaskID) // before the next look
 		next(after)
 	}
-	d.leased = func() bool { return tune.Leased(n.state) }
+	d.experiment = func() *tune.Leaseholder { return tune.Holder(n.state) }
 	if err := d.begin(ctx, m); err != nil {
 		n.t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestBalanceLeaves(t *testing.T) {
 		"pressure":     {"numa_balance=all", func(n *nodes) { n.write("/proc/pressure/memory", "some avg10=12.00 avg60=0.00 total=1") }, "memory pressure: 12 % of the last 10 s, limit 10 %"},
 		"one node":     {"numa_balance=all", func(n *nodes) { n.remove("/sys/devices/system/node/node1") }, "nothing to do: this machine has 1 NUMA node"},
 		"another pass": {"numa_balance=all", func(n *nodes) { n.hold(tune.Pass) }, "another pass moves processes between NUMA nodes"},
-		"experiment":   {"numa_balance=all", func(n *nodes) { n.hold(func(dir string) (*os.File, error) { return tune.Lease(dir, "prove") }) }, "an experiment is running"},
+		"experiment":   {"numa_balance=all", func(n *nodes) { n.hold(func(dir string) (*os.File, error) { return tune.Lease(dir, "quiet") }) }, "fettle quiet is running"},
 		"another tuner": {"numa_balance=all", func(n *nodes) {
 			n.write("/usr/lib/systemd/system/numad.service", "[Service]")
 			n.link("/etc/systemd/system/multi-user.target.wants/numad.service", "/usr/lib/systemd/system/numad.service")

@@ -83,7 +83,8 @@ type Daemon struct {
 	next        func(after time.Duration) // schedules the next pass of numa_balance; 0: none
 	balancer    balancer
 	deadline    *time.Timer // of the current trial
-	leased      func() bool // reports whether an experiment is running
+	// experiment returns the experiment or quiet state in progress, or nil.
+	experiment func() *tune.Leaseholder
 }
 
 // New returns a daemon; Run starts it.
@@ -93,7 +94,7 @@ func New(c Config) *Daemon {
 	}
 	return &Daemon{
 		Config: c, log: newMessages(c.Log), held: map[setting.Setting]setting.Value{}, tasks: map[string]following{},
-		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, next: func(time.Duration) {}, leased: func() bool { return false }, seen: -1,
+		loops: map[string]*looping{}, fought: map[setting.Setting]int{}, writers: newWriters(), wake: func(time.Time) {}, pulse: func(time.Duration) {}, next: func(time.Duration) {}, experiment: func() *tune.Leaseholder { return nil }, seen: -1,
 	}
 }
 
@@ -123,7 +124,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	defer ev.close()
 	d.wake, d.pulse, d.next = ev.arm, ev.pulse, ev.next
-	d.leased = func() bool { return tune.Leased(m.Engine.StateDir) }
+	d.experiment = func() *tune.Leaseholder { return tune.Holder(m.Engine.StateDir) }
 	ev.hangup = hangup
 	w, err := m.Engine.Host.WatchWrites()
 	if err == nil && w.Limited != nil {
@@ -157,16 +158,18 @@ func Run(ctx context.Context, c Config) error {
 }
 
 // underWay is the message during an experiment.
-const underWay = "an experiment is running; nothing is written until it ends"
+func underWay(x *tune.Leaseholder) string {
+	return x.Name() + " is running; nothing is written until it ends"
+}
 
 // loop sleeps until an event arrives, and handles it. Events during an experiment wait until it
 // has ended, because only the experiment may write meanwhile.
 func (d *Daemon) loop(ctx context.Context, ev *events) {
 	var later postponed
-	if d.leased() {
+	if x := d.experiment(); x != nil {
 		later.add("journal", func() error { return d.follow(ctx) })
 		later.wait()
-		d.log.say(LevelInfo, underWay)
+		d.log.say(LevelInfo, "%s", underWay(x))
 	}
 	for {
 		select {
@@ -207,9 +210,9 @@ func (d *Daemon) loop(ctx context.Context, ev *events) {
 			later.add("balance", func() error { return d.balance(ctx) })
 		case <-later.again:
 		}
-		if d.leased() {
+		if x := d.experiment(); x != nil {
 			if later.wait() {
-				d.log.say(LevelInfo, underWay)
+				d.log.say(LevelInfo, "%s", underWay(x))
 			}
 			continue
 		}
@@ -255,7 +258,7 @@ func (d *Daemon) begin(ctx context.Context, m *Machine) error {
 		}
 		d.alive = alive
 	}
-	if d.leased() {
+	if d.experiment() != nil {
 		d.late = true // wait for the end of the experiment
 		return nil
 	}

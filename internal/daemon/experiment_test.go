@@ -66,7 +66,7 @@ func TestExperiment(t *testing.T) {
 	if strings.Contains(p.log.String(), "is 60") {
 		t.Errorf("the experiment's own switches are called drift: %s", p.log)
 	}
-	if !strings.Contains(p.log.String(), "an experiment is running; nothing is written until it ends") {
+	if !strings.Contains(p.log.String(), "fettle prove is running; nothing is written until it ends") {
 		t.Errorf("the log: %s", p.log)
 	}
 }

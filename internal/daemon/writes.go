@@ -241,7 +241,7 @@ func (d *Daemon) noteWrite(e *override.Watched, f host.FileWrite, now setting.Va
 	e.Last, e.Value = &by, now
 	want, ours := d.writers.wants[id]
 	// An experiment's write is recorded like any other, but is not drift.
-	if same || !ours || d.leased() || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
+	if same || !ours || d.experiment() != nil || d.kinds.Equal(id, now, want.value) || f.Time.Sub(d.writers.said[id]) < quiet {
 		return
 	}
 	d.writers.said[id] = f.Time

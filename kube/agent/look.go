@@ -54,8 +54,8 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 	if err != nil {
 		return err
 	}
-	if tune.Leased(m.engine.StateDir) {
-		return fmt.Errorf("an experiment is running on the node: %w", tune.ErrLeased)
+	if x := tune.Holder(m.engine.StateDir); x != nil {
+		return fmt.Errorf("on the node %w", x.Err())
 	}
 	if out.Recovered, err = m.engine.Recover(ctx); err != nil {
 		return err
