@@ -32,10 +32,10 @@ func searchCommand(a *app) *cobra.Command {
 		Use: "search (--space NAME | --try SETTING=V,V...) (-- COMMAND... | --bench NAME)", Short: "Search for better values of several settings, and prove them",
 		Long: `Measures the command with combinations of the given values, and looks for the one with
 the best result. Every fourth run has the machine's present values, so drift does not
-count. A combination that fails, takes five times as long or exceeds --stop-above is
-not tried again, nor is any beyond it. The best combination is then tested like by
+count. A combination that fails, exceeds --stop-above or twice takes five times as long
+is not tried again, nor is any beyond it. The best combination is then tested like by
 fettle prove: only that result counts, because the best of many noisy runs looks
-better than it is. Often there is nothing to gain; the search then ends early.
+better than it is. If a gain is unlikely, the search ends early.
 
 The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 		Args: o.checkWork,

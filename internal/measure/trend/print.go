@@ -60,10 +60,15 @@ func (r *Report) summarize() {
 
 // ofWords names what was measured, if the report has the series of several measurements.
 func (s *Series) ofWords(r *Report) string {
-	if s.Of == "" || !slices.ContainsFunc(r.Series, func(o Series) bool { return o.Of != s.Of && o.Name == s.Name }) {
+	if s.Of == "" || !s.shares(r) {
 		return ""
 	}
 	return " (" + s.Of + ")"
+}
+
+// shares reports whether another series has the same name and is of something else.
+func (s *Series) shares(r *Report) bool {
+	return slices.ContainsFunc(r.Series, func(o Series) bool { return o.Of != s.Of && o.Name == s.Name })
 }
 
 // when returns the time of a change, or its label if that is unknown.
@@ -145,9 +150,13 @@ func (r *Report) Print(s *ui.Screen) {
 	ui.PrintLine(s, "%s.", strings.ToUpper(r.Caution[:1])+r.Caution[1:])
 }
 
-// grid returns a table of all series.
+// grid returns a table of all series. It shows what a series is of if names are not enough.
 func (r *Report) grid() *ui.Grid {
-	g := &ui.Grid{Columns: []ui.Column{{Head: "series"}, {Head: "points", Right: true}, {Head: "level", Right: true}, {Head: "verdict"}, {Head: "since", Optional: true}, {Head: "of", Wide: true}, {Head: "smallest change", Below: true}}}
+	of := ui.Column{Head: "of", Wide: true}
+	if slices.ContainsFunc(r.Series, func(s Series) bool { return s.shares(r) }) {
+		of = ui.Column{Head: "of", Below: true}
+	}
+	g := &ui.Grid{Columns: []ui.Column{{Head: "series"}, {Head: "points", Right: true}, {Head: "level", Right: true}, {Head: "verdict"}, {Head: "since", Optional: true}, of, {Head: "smallest change", Below: true}}}
 	for i := range r.Series {
 		s := &r.Series[i]
 		row := []string{s.Name, strconv.Itoa(len(s.Points)), withUnit(s.last(), s.Unit), strings.ReplaceAll(string(s.Verdict), "-", " "), "", s.Of, s.shows()}

@@ -406,6 +406,25 @@ func TestDependent(t *testing.T) {
 	}
 }
 
+// TestSameNames: the table says of what a series is where two have the same name.
+func TestSameNames(t *testing.T) {
+	of := func(names ...string) string {
+		var samples []Sample
+		for i, of := range names {
+			samples = append(samples, Sample{Name: "p50", Unit: "s", Of: of, Point: Point{Label: fmt.Sprint(i), Value: 1}})
+		}
+		var out bytes.Buffer
+		Analyze(samples, Options{}).Print(ui.NewScreen(&out, &out))
+		return out.String()
+	}
+	if out := of("load /a", "load /b"); !strings.Contains(out, "load /a") || !strings.Contains(out, "load /b") {
+		t.Errorf("two series: %s", out)
+	}
+	if out := of("load /a", "load /a"); strings.Contains(out, "load /a") {
+		t.Errorf("one series: %s", out)
+	}
+}
+
 // TestOutputs: every output can be made of every kind of report.
 func TestOutputs(t *testing.T) {
 	few, failed := OfRuns(nightly(t)[:3])
