@@ -101,8 +101,9 @@ func (a *app) jobSet(o *podOptions, prefix string, connect bool) (*job.Set, erro
 	return set, nil
 }
 
-// printObjects prints objects that would be created.
+// printObjects prints objects that would be created: as YAML, or as JSON, several as one List.
 func (a *app) printObjects(objects ...any) error {
+	var all []any
 	for _, object := range objects {
 		// Kubernetes sets the status, which has no omitempty.
 		content, err := json.Marshal(object)
@@ -114,6 +115,19 @@ func (a *app) printObjects(objects ...any) error {
 			return err
 		}
 		delete(fields, "status")
+		all = append(all, fields)
+	}
+	if a.screen.Format == ui.JSON {
+		printed := any(map[string]any{"apiVersion": "v1", "kind": "List", "items": all})
+		if len(all) == 1 {
+			printed = all[0]
+		}
+		e := json.NewEncoder(a.screen.Out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(printed)
+	}
+	for _, fields := range all {
 		printed, err := yaml.Marshal(fields)
 		if err != nil {
 			return err

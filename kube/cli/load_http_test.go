@@ -497,6 +497,30 @@ func TestLoadHTTPRefused(t *testing.T) {
 	}
 }
 
+// TestDryRunAsJSON tests that a dry run prints one document of JSON, which kubectl can read.
+func TestDryRunAsJSON(t *testing.T) {
+	for call, want := range map[string]string{
+		"load http --generators 2 --rate 9/s --allow web:80 http://web/": "List Job Secret",
+		"logs access.log --claim web --pods 2":                           "Job",
+	} {
+		code, out, said := run(t, append(strings.Fields(call), "--dry-run", "--image", "fettle:1", "--output", "json")...)
+		var o struct {
+			Kind  string
+			Items []struct{ Kind string }
+		}
+		if err := json.Unmarshal([]byte(out), &o); code != ui.Done || err != nil {
+			t.Errorf("%s: exit code %d, %v: %s%s", call, code, err, out, said)
+		}
+		got := o.Kind
+		for _, i := range o.Items {
+			got += " " + i.Kind
+		}
+		if got != want {
+			t.Errorf("%s: kinds %s, want %s", call, got, want)
+		}
+	}
+}
+
 // TestLoadHTTPDryRun tests that a dry run prints both objects without the keys, and asks no
 // cluster.
 func TestLoadHTTPDryRun(t *testing.T) {

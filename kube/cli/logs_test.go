@@ -280,6 +280,7 @@ func TestLogsRefused(t *testing.T) {
 		{"notes.txt", ui.Failed, []string{"notes.txt", "--format"}, true},
 		{"empty.log", ui.Failed, []string{"empty.log: the log contains no line"}, true},
 		{"access.log --by nothing", ui.Usage, []string{"unknown dimension nothing", "has method, "}, true},
+		{"access.log --where status=500", ui.Usage, []string{"at column 7 (=): use == to compare"}, false},
 		{"access.log --where nothing==5", ui.Usage, []string{"nothing"}, true},
 		{"access.log --by path --groups 10", ui.Refused, []string{"by path: more than 10 groups", "--groups=100"}, true},
 	} {

@@ -73,6 +73,7 @@ func (o *Options) Selects(c *cobra.Command) {
 	f.StringVar(&o.Where, "where", "", `only requests for which this is true, such as 'status >= 500 and indirector == "catalog"'`)
 	f.StringVar(&o.Since, "since", "", "only requests since this time: 2026-11-20, 2026-11-20 13:00 (local time), 2026-11-20 13:00:00Z (UTC), or 2h for two hours ago")
 	f.StringVar(&o.Until, "until", "", "only requests before this time, as for --since")
+	cliutil.Reads(f, "where", "status >= 400", logs.CheckWhere)
 	Moments(c)
 }
 

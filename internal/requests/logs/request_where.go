@@ -26,7 +26,7 @@ type Where func(r *Request) bool
 func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("--where %q: %w", text, unparsed(text, err))
+		return nil, fmt.Errorf("--where %q: %w", text, malformed(text, err))
 	}
 	c := compiler{f, text, routes}
 	w, err := c.condition(tree.Node)
@@ -36,8 +36,16 @@ func ParseWhere(f *logformat.Format, text string, routes *Routes) (Where, error)
 	return w, nil
 }
 
-// unparsed converts a parser error to one line, with an example of a valid condition.
-func unparsed(text string, err error) error {
+// CheckWhere reports a syntax error of a condition. Which dimensions there are depends on the log.
+func CheckWhere(text string) error {
+	if _, err := parser.Parse(text); text != "" && err != nil {
+		return malformed(text, err)
+	}
+	return nil
+}
+
+// malformed converts a parser error to one line, with an example of a valid condition.
+func malformed(text string, err error) error {
 	const such = "want a condition such as status >= 500 or path startsWith \"/api\""
 	var at *file.Error
 	if !errors.As(err, &at) {
