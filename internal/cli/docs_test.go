@@ -166,7 +166,7 @@ var (
 		{internaltext.LazyRegexp(`about \d+ (s|min); ends at \d\d:\d\d`), "about 1 s; ends at 08:30"},
 		{internaltext.LazyRegexp(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
 	}
-	tookMask = mask{internaltext.LazyRegexp(`, in \d+(\.\d+)?(µs|ms|s)\b`), ", in 12ms"}
+	tookMask = mask{internaltext.LazyRegexp(`, in \d+(\.\d+)? (us|ms|s)\b`), ", in 12 ms"}
 	runID    = internaltext.LazyRegexp(`\b[0-9a-f]{16}\b`)
 )
 

@@ -59,7 +59,7 @@ function showStanding() {
 function showTrial(trial) {
     const body = trial.overdue
         ? h("p", null, _("Its time is over, but it was not undone: its watchdog has ended. Undo it now."))
-        : h("p", null, _("It is undone without your help in "), h("span", { id: "countdown", role: "timer" }), ".");
+        : h("p", null, _("Unless you keep the changes, they are undone in "), h("span", { id: "countdown", role: "timer" }), ".");
     return alert("warn", cockpit.format(_("Transaction $0 is on trial"), trial.transaction), body,
                  !trial.overdue && button("primary", "keep", _("Keep the changes"), () => act(["confirm"])),
                  button("secondary", "undo-trial", _("Undo now"), () => act(["undo", trial.transaction])));

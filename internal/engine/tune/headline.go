@@ -13,6 +13,7 @@ import (
 	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/ui"
+	"fettle.dev/fettle/internal/unit"
 )
 
 // Summarize returns the headline of a plan: how many values it would write, and how many not.
@@ -151,7 +152,7 @@ func (a *Applied) Summarize(took time.Duration) ui.Headline {
 			line += ", " + h.Count(part.name, part.n, "") + " " + part.text
 		}
 	}
-	h.Line("%s, in %s", line, h.Value("duration_s", took.Seconds(), took.Round(100*time.Microsecond).String()))
+	h.Line("%s, in %s", line, h.Value("duration_s", took.Seconds(), unit.FormatSeconds(took.Seconds())))
 	return h
 }
 
