@@ -74,7 +74,7 @@ func (a *app) completions() map[string]cobra.CompletionFunc {
 		"load http --observe":          cliutil.Fixed("local", "ssh:"),
 		"load http --replay-method":    cliutil.Fixed(loadcli.Methods...),
 		"load http --replay-format":    formats,
-		"check --for":                  cliutil.Fixed(kuberelease.Known().Targets()...),
+		"check --for":                  completeReleases,
 		"logs --format":                formats,
 		"logs compare --format":        formats,
 		"logs export --format":         formats,
@@ -94,6 +94,11 @@ func networkCells() []string {
 
 // Shell completions. They suggest nothing if the machine or the journal cannot be read; the
 // command itself reports the error.
+
+// completeReleases reads the table of releases only when asked: every command makes the list above.
+func completeReleases(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return cliutil.Fixed(kuberelease.Known().Targets()...)(c, args, typed)
+}
 
 func (a *app) completeProfiles(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	m, err := a.machine(c.Context())
