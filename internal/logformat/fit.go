@@ -51,7 +51,8 @@ func (a fit) chosen(lines int) *Format {
 // fits returns the candidates that match lines.
 func fits(lines [][]byte) []fit {
 	var out []fit
-	list := candidates()
+	few := spreadSample(lines, 16)
+	list := candidates(few)
 	for _, line := range spreadSample(lines, 4) {
 		if more := apacheTails(line); more != nil {
 			list = append(list, more...)
@@ -62,13 +63,8 @@ func fits(lines [][]byte) []fit {
 			break
 		}
 	}
-	few := spreadSample(lines, 16)
 	for _, c := range list {
-		f, err := Parse(c.text)
-		if err != nil {
-			panic("format: candidate " + c.text + ": " + err.Error()) // TestCandidates prevents this
-		}
-		f.wrap = nil
+		f := parseCandidate(c.text)
 		if n, _ := f.reads(few); n == 0 && !f.joined {
 			continue
 		}
@@ -97,6 +93,21 @@ func fits(lines [][]byte) []fit {
 		out = append(out, found)
 	}
 	return out
+}
+
+// readsAny reports whether the format of a candidate matches any of the lines.
+func readsAny(text string, lines [][]byte) bool {
+	n, _ := parseCandidate(text).reads(lines)
+	return n > 0
+}
+
+func parseCandidate(text string) *Format {
+	f, err := Parse(text)
+	if err != nil {
+		panic("format: candidate " + text + ": " + err.Error()) // FuzzScan prevents this
+	}
+	f.wrap = nil
+	return f
 }
 
 // spreadSample returns up to n lines, evenly spread.

@@ -126,7 +126,7 @@ func FuzzScan(f *testing.F) {
 		}
 		formats = append(formats, one)
 	}
-	for _, c := range candidates() {
+	for _, c := range candidates(nil) {
 		one, err := Parse(c.text)
 		if err != nil {
 			f.Fatal(err)

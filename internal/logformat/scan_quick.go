@@ -15,6 +15,7 @@ type quick struct {
 	first byte   // first byte of the literal
 	width int    // for byWidth
 	every uint64 // first, repeated in each of eight bytes
+	value bool   // for byDigits: the number is used, so compute it
 	lit   shortLiteral
 	over  int          // how much of the literal to skip: all of it or nothing
 	port  shortLiteral // after the port, for byPort
@@ -76,7 +77,7 @@ func (s *step) prepare(f *Field) {
 	case s.port != nil:
 	case s.number && (f.List || p.first-'0' <= 9):
 	case s.number:
-		p.how = byDigits
+		p.how, p.value = byDigits, f.Name == FieldDuration || f.Name == FieldStatus
 	case f.Kind == Time && f.Layout == CLF:
 		p.how, p.width = byWidth, len("18/Mar/2012:04:02:25 +0000")
 	case f.Kind == Time && f.Layout == CLFMilli:
@@ -126,7 +127,9 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 			if n == 0 || n == 64 {
 				return i, at
 			}
-			end, number = at+n>>3, eight(d<<(64-n))+1
+			if end = at + n>>3; p.value {
+				number = eight(d<<(64-n)) + 1
+			}
 		case byWidth:
 			end += p.width
 		case bySearch:
