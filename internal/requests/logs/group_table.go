@@ -169,13 +169,20 @@ func (t *Table) grow() {
 	}
 	t.slots = make([]uint64, times*len(t.slots))
 	mask := uint64(len(t.slots) - 1)
-	for i := range t.n {
-		k := t.keys.hash(i)
-		at := k.slot & mask
-		for t.slots[at] != 0 {
-			at = (at + 1) & mask
+	var found [256]Key
+	for from := 0; from < t.n; from += len(found) {
+		n := min(len(found), t.n-from)
+		for k := range n { // overlaps the waits for memory, like adder
+			found[k] = t.keys.hash(from + k)
+			t.sink += t.slots[found[k].slot&mask]
 		}
-		t.slots[at] = k.tag>>32<<32 | uint64(i+1)
+		for k, key := range found[:n] {
+			at := key.slot & mask
+			for t.slots[at] != 0 {
+				at = (at + 1) & mask
+			}
+			t.slots[at] = key.tag>>32<<32 | uint64(from+k+1)
+		}
 	}
 }
 
