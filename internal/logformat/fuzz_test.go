@@ -113,6 +113,37 @@ var seedLines = []string{
 	`{"time":"2026-11-20T23:58:28+00:00","request":"GET / HTTP/1.1","status":200,"a":{"b":[1,{"c":"\u00e4\\"}]},"request_time":0.012}`,
 }
 
+// FuzzCandidates: of the formats that read a line, candidates omits none.
+func FuzzCandidates(f *testing.F) {
+	for _, l := range seedLines {
+		f.Add([]byte(l))
+	}
+	for _, base := range []string{`192.0.2.1 - - [18/Mar/2012:04:02:25 +0000] "GET / HTTP/1.1" 200 5`, `www.example.com 192.0.2.1 - a [18/Mar/2012:04:02:25 +0000] "GET / HTTP/1.1" 200 - "-" "a \"b" "192.0.2.2"`} {
+		for _, tail := range []string{"", " 1", ` "1"`, " 1 2", " 1/2", " 1 2 3", " 1 2 3 4"} {
+			f.Add([]byte(base + tail))
+		}
+	}
+	all := map[string]*Format{}
+	for _, c := range candidates(nil) {
+		all[c.text] = parseCandidate(c.text)
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if len(line) > 1<<10 || bytes.IndexByte(line, '\n') >= 0 {
+			return
+		}
+		lines := [][]byte{line}
+		tried := map[string]bool{}
+		for _, c := range candidates(lines) {
+			tried[c.text] = true
+		}
+		for text, one := range all {
+			if n, _ := one.reads(lines); n > 0 && !tried[text] {
+				t.Errorf("%s reads %q and is not tried", text, line)
+			}
+		}
+	})
+}
+
 // FuzzScan: a line in every named format, and in the detected one.
 func FuzzScan(f *testing.F) {
 	for _, l := range seedLines {

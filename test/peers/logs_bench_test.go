@@ -16,8 +16,6 @@ const (
 	logRounds = 9
 	// few is how many requests the short log has, for those who take minutes for it.
 	few = 2_000_000
-	// leastOfTwo is how many times as soon two workers are promised to end as one.
-	leastOfTwo = 1.85
 )
 
 // dimensions are what the log is grouped by, by all programs: the article's four.
@@ -54,7 +52,6 @@ func TestBenchLogs(t *testing.T) {
 		grep    = inRoot("`grep -c`", "grep", "-c", "file_metadata", "/srv/access.log")
 		plain   = inRoot("fettle logs, four groupings", fettle("1", "/srv/access.log", "--no-percentiles")...)
 		all     = inRoot("the same with percentiles", fettle("1", "/srv/access.log")...)
-		two     = inRoot("without them, two workers", fettle("2", "/srv/access.log", "--no-percentiles")...)
 		gzip    = inRoot("`gzip -dc`", "sh", "-c", "exec gzip -dc /srv/access.log.gz >/dev/null")
 		packed  = inRoot("fettle logs of the compressed log, with percentiles, two workers", fettle("2", "/srv/access.log.gz")...)
 		mawk    = inRoot("mawk, the same groupings without percentiles", "mawk", mawkProgram, "/srv/access.log")
@@ -67,9 +64,7 @@ func TestBenchLogs(t *testing.T) {
 		duckdb  = &job{name: "DuckDB, the same without percentiles, one thread"}
 		alp     = &job{name: fmt.Sprintf("alp of %d lines, its usual columns of method and URL", alpLines)}
 	)
-	bothOf := append([]string{"sh", "-c", `"$@" >/dev/null & "$@"; wait`, "sh"}, fettle("1", "/srv/access.log", "--no-percentiles")...)
-	both := inRoot("without them, two processes at a time", bothOf...)
-	quick, slow := []*job{grep, plain, all, two, both, gzip, packed, grepFew, someFew, allFew}, []*job{mawk, theirs}
+	quick, slow := []*job{grep, plain, all, gzip, packed, grepFew, someFew, allFew}, []*job{mawk, theirs}
 	if program := os.Getenv("FETTLE_BENCH_DUCKDB"); program != "" {
 		duckdb.run = func() *exec.Cmd {
 			c := exec.Command(program, "-c", fmt.Sprintf(duckdbProgram, log))
@@ -121,8 +116,6 @@ func TestBenchLogs(t *testing.T) {
 	row(grep, grep, "-", true)
 	most(plain, 5)
 	most(all, 7)
-	row(two, grep, fmt.Sprintf("%s, %.2f at least", ratioText("done %.2f times as soon as with one", plain.walls, two.walls), leastOfTwo), unsteady(two.walls) != "" || against(plain.walls, two.walls) >= leastOfTwo)
-	row(both, grep, fmt.Sprintf("the machine does %.2f times the work with two processes", 2*against(plain.walls, both.walls)), true)
 	row(gzip, grep, "-", true)
 	row(packed, grep, ratioText("done in %.2f of the time of `gzip -dc`", packed.walls, gzip.walls)+", 1 at most", unsteady(gzip.walls) != "" || against(packed.walls, gzip.walls) <= 1)
 	slower(mawk, grep, plain, "fettle's", 6)
