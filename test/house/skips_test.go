@@ -20,6 +20,7 @@ var maySkip = map[string]string{
 	"test/peers/bench_test.go TestBench":                      "make bench runs it: a measurement",
 	"test/peers/log_formats_bench_test.go":                    "make bench runs it: a measurement",
 	"test/peers/log_stream_bench_test.go":                     "make bench runs it: a measurement",
+	"test/peers/log_workers_bench_test.go":                    "make bench runs it: a measurement",
 	"test/peers/load_bench_test.go":                           "make bench runs it: a measurement",
 	"test/peers/logs_bench_test.go":                           "make bench runs it: a measurement",
 	"test/peers/numa_bench_test.go":                           "make bench runs it: a measurement",
