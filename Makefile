@@ -96,7 +96,7 @@ bench: root build ## measure fettle and its peers, side by side
 
 .PHONY: profile
 profile: ## write cmd/fettle/default.pgo, the CPU profile that releases are built with
-	FETTLE_BENCH_PROFILE=1 $(GO) test -trimpath -run TestProfileLogs -v -count 1 ./test/peers
+	FETTLE_BENCH_PROFILE=1 $(GO) test -trimpath -run TestProfileLogs -v -count 1 -timeout $(TIMEOUT) ./test/peers
 
 .PHONY: golden
 golden: ## write expected outputs again (read the diff before you commit)
