@@ -86,6 +86,7 @@ func (d *Dialer) Dial(until time.Time) (net.Conn, error) {
 		return nil, err
 	}
 	d.Counts.Opened.Add(1)
+	conn = newDirect(conn)
 	if d.TLS == nil {
 		return conn, nil
 	}
