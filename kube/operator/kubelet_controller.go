@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -57,6 +58,8 @@ type roller struct {
 	now    func() time.Time
 	tally  *kubeletTally
 	worked func()
+	// used reports whether there are pools or NodeKubelets.
+	used atomic.Bool
 
 	// For the one goroutine of the queue:
 	watching bool
@@ -117,10 +120,7 @@ func (r *roller) served() (bool, error) {
 		cluster.Kind(kubeletSoon, r.cache, &kubelet.NodeKubelet{}, func(a, b *kubelet.NodeKubelet) bool {
 			return a.UID != b.UID || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || !equality.Semantic.DeepEqual(a.Status, b.Status)
 		}),
-		cluster.Kind(kubeletSoon, r.cache, &core.Node{}, func(a, b *core.Node) bool {
-			return a.UID != b.UID || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b)) ||
-				a.Status.NodeInfo.KubeletVersion != b.Status.NodeInfo.KubeletVersion || a.Annotations[kubelet.SettingsAnnotation] != b.Annotations[kubelet.SettingsAnnotation]
-		}),
+		cluster.Kind(kubeletSoon, r.cache, &core.Node{}, r.nodeChanged),
 	} {
 		if err := r.queue.Watch(s); err != nil {
 			return false, err
@@ -129,6 +129,17 @@ func (r *roller) served() (bool, error) {
 	r.watching = true
 	r.Log.Info("managing the kubelets of KubeletPools")
 	return true, nil
+}
+
+// nodeChanged reports whether the change of a node may change a decision. A look reads all nodes, which
+// takes milliseconds with thousands of them, so it does not follow each of their changes while no
+// decision depends on them.
+func (r *roller) nodeChanged(a, b *core.Node) bool {
+	if a.UID != b.UID || a.Annotations[kubelet.SettingsAnnotation] != b.Annotations[kubelet.SettingsAnnotation] {
+		return true
+	}
+	return r.used.Load() && (a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels) || !maps.Equal(conditions(a), conditions(b)) ||
+		a.Status.NodeInfo.KubeletVersion != b.Status.NodeInfo.KubeletVersion)
 }
 
 func conditions(n *core.Node) map[core.NodeConditionType]core.ConditionStatus {
@@ -185,6 +196,7 @@ func (r *roller) read(ctx context.Context) (Cluster, error) {
 			return c, err
 		}
 	}
+	r.used.Store(len(pools.Items)+len(kubelets.Items) > 0) // before the nodes, so that no change is missed
 	nodes, err := cluster.All(ctx, r.client)
 	if err != nil {
 		return c, err

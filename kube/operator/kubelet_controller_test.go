@@ -325,3 +325,42 @@ func TestKubeletRival(t *testing.T) {
 		}
 	}
 }
+
+// TestKubeletNodeChanged tests that labels and conditions of a node cause a look only while there are
+// pools or NodeKubelets, and a node with settings always.
+func TestKubeletNodeChanged(t *testing.T) {
+	n := &core.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1"}}
+	change := func(do func(*core.Node)) *core.Node {
+		c := n.DeepCopy()
+		do(c)
+		return c
+	}
+	pool := &kubelet.KubeletPool{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	orphan := &kubelet.NodeKubelet{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Status: kubelet.NodeKubeletStatus{Has: "x"}}
+	for what, tt := range map[string]struct {
+		now           *core.Node
+		unused, inUse bool
+	}{
+		"nothing":       {n, false, false},
+		"a label":       {change(func(n *core.Node) { n.Labels = map[string]string{"a": ""} }), false, true},
+		"cordoned":      {change(func(n *core.Node) { n.Spec.Unschedulable = true }), false, true},
+		"not ready":     {change(func(n *core.Node) { n.Status.Conditions = []core.NodeCondition{{Type: core.NodeReady}} }), false, true},
+		"a new kubelet": {change(func(n *core.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.3" }), false, true},
+		"its settings":  {change(func(n *core.Node) { n.Annotations = map[string]string{kubelet.SettingsAnnotation: "x"} }), true, true},
+		"another node":  {change(func(n *core.Node) { n.UID = "2" }), true, true},
+	} {
+		for _, objects := range [][]client.Object{{n}, {n, pool}, {n, orphan}} {
+			b := kubeletNewBench(t, KubeletOptions{}, objects...)
+			if _, err := b.read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			want := tt.unused
+			if len(objects) > 1 {
+				want = tt.inUse
+			}
+			if got := b.nodeChanged(n, tt.now); got != want {
+				t.Errorf("%s, with %d objects: %v, want %v", what, len(objects), got, want)
+			}
+		}
+	}
+}

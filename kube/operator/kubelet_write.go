@@ -79,14 +79,11 @@ func each(all []kubelet.NodeKubelet, verb string, do func(*kubelet.NodeKubelet) 
 	return errors.Join(wrong...)
 }
 
-// kubeletWriters is the maximum number of concurrent requests.
-const kubeletWriters = 16
-
-// atOnce calls do for each index, with limited concurrency, and returns the results.
+// atOnce calls do for each index, as many at a time as there are writers, and returns the results.
 func atOnce(count int, do func(i int) error) []error {
 	out := make([]error, count)
 	var all sync.WaitGroup
-	slots := make(chan struct{}, kubeletWriters)
+	slots := make(chan struct{}, writers)
 	for i := range count {
 		slots <- struct{}{}
 		all.Go(func() {

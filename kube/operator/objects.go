@@ -179,38 +179,39 @@ func (o *operator) keepDefault(ctx context.Context, all []*tuned.Tuned) (ready b
 	return true, nil
 }
 
-// sayValid writes the condition Valid of each object for which it has changed.
+// sayValid writes the condition Valid of each object for which it has changed. The nodes wait for it,
+// so several objects are written at a time.
 func (o *operator) sayValid(ctx context.Context, all []*tuned.Tuned, found []tuned.Object) error {
 	byName := map[string]tuned.Object{}
 	for _, f := range found {
 		byName[f.Name] = f
 	}
-	var failed []error
-	for _, t := range all {
-		condition := byName[t.Name].Condition()
-		conditions, changed := tuned.SetCondition(t.Status.Conditions, condition, metav1.Now())
-		if !changed {
-			continue
-		}
-		was := conditionStatus(t.Status.Conditions, tuned.Valid)
-		updated := t.DeepCopy()
-		updated.Status.Conditions = conditions
-		err := o.client.Status().Patch(ctx, updated, client.MergeFrom(t), client.FieldOwner(Name))
-		if client.IgnoreNotFound(err) != nil {
-			failed = append(failed, fmt.Errorf("condition of Tuned %s: %w", t.Name, err))
-			continue
-		}
-		switch {
-		case condition.Status == metav1.ConditionFalse:
-			o.events.Event(t, corev1.EventTypeWarning, condition.Reason, text.Truncate(condition.Message, maxEvent))
-		case was == metav1.ConditionFalse:
-			o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
-		}
-		if condition.Status == metav1.ConditionTrue {
-			o.sayNotes(t, byName[t.Name].Notes)
-		}
+	return errors.Join(atOnce(len(all), func(i int) error { return o.sayValidOf(ctx, all[i], byName[all[i].Name]) })...)
+}
+
+// sayValidOf writes the condition Valid of one object.
+func (o *operator) sayValidOf(ctx context.Context, t *tuned.Tuned, found tuned.Object) error {
+	condition := found.Condition()
+	conditions, changed := tuned.SetCondition(t.Status.Conditions, condition, metav1.Now())
+	if !changed {
+		return nil
 	}
-	return errors.Join(failed...)
+	was := conditionStatus(t.Status.Conditions, tuned.Valid)
+	updated := t.DeepCopy()
+	updated.Status.Conditions = conditions
+	if err := o.client.Status().Patch(ctx, updated, client.MergeFrom(t), client.FieldOwner(Name)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("condition of Tuned %s: %w", t.Name, err)
+	}
+	switch {
+	case condition.Status == metav1.ConditionFalse:
+		o.events.Event(t, corev1.EventTypeWarning, condition.Reason, text.Truncate(condition.Message, maxEvent))
+	case was == metav1.ConditionFalse:
+		o.events.Event(t, corev1.EventTypeNormal, "Valid", "the object is valid again")
+	}
+	if condition.Status == metav1.ConditionTrue {
+		o.sayNotes(t, found.Notes)
+	}
+	return nil
 }
 
 // sayNotes creates events for the notes about a valid object.

@@ -3,9 +3,11 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/tuned"
@@ -34,7 +37,7 @@ const ns = "ns"
 type bench struct {
 	*operator
 	t      *testing.T
-	writes int
+	writes atomic.Int64
 	events *record.FakeRecorder
 }
 
@@ -43,7 +46,7 @@ func newBench(t *testing.T, o Options, objects ...client.Object) *bench {
 	b := &bench{t: t, events: record.NewFakeRecorder(1000)}
 	scheme := Scheme()
 	scheme.AddKnownTypeWithName(deployment, &unstructured.Unstructured{})
-	count := func() { b.writes++ }
+	count := func() { b.writes.Add(1) }
 	// Without managed fields: those of the imitation know no unsigned numbers.
 	tracker := clienttesting.NewObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder())
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(tracker).WithObjects(objects...).WithStatusSubresource(&tuned.Tuned{}).
@@ -185,12 +188,12 @@ func TestLife(t *testing.T) {
 	b.settle()
 	b.has("n1=base", "n2=p")
 	b.told("the operator's own object was missing")
-	if b.writes != 5 { // the object default, two conditions, two Profiles
-		t.Errorf("%d writes", b.writes)
+	if b.writes.Load() != 5 { // the object default, two conditions, two Profiles
+		t.Errorf("%d writes", b.writes.Load())
 	}
 	b.settle()
-	if b.writes != 5 {
-		t.Errorf("%d writes where nothing has changed", b.writes)
+	if b.writes.Load() != 5 {
+		t.Errorf("%d writes where nothing has changed", b.writes.Load())
 	}
 
 	// A label, and a node that is gone.
@@ -297,6 +300,59 @@ func TestSaidAtOnce(t *testing.T) {
 	b.told("Warning IncludeCircle profiles include each other in a circle: p includes p2 includes p")
 }
 
+// TestConditionsAtOnce tests that the conditions of many objects are written at the same time: the
+// first ones are answered only after as many have arrived as there are writers.
+func TestConditionsAtOnce(t *testing.T) {
+	objects := []client.Object{node("n1"), object(tuned.DefaultName, "base", "")}
+	for i := range 2 * writers {
+		name := fmt.Sprint("o", i)
+		objects = append(objects, object(name, name, name))
+	}
+	b := newBench(t, Options{}, objects...)
+	var arrived atomic.Int64
+	all := make(chan struct{})
+	b.client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if arrived.Add(1) == writers {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-time.After(10 * time.Second):
+				return errors.New("the others do not arrive")
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	if _, err := b.readObjects(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.writes.Load(), int64(len(objects)-1); got != want {
+		t.Errorf("%d conditions were written, want %d", got, want)
+	}
+}
+
+// TestForeignEvents tests which Profiles let the objects be read again: those of other writers.
+func TestForeignEvents(t *testing.T) {
+	own := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{tuned.ManagedByLabel: tuned.ManagedBy}}}
+	theirs := &tuned.Profile{ObjectMeta: metav1.ObjectMeta{Name: "n1", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "another"}}}}
+	e := foreignEvents()
+	for what, tt := range map[string]struct{ got, want bool }{
+		"own made":            {e.Create(event.TypedCreateEvent[*tuned.Profile]{Object: own}), false},
+		"theirs made":         {e.Create(event.TypedCreateEvent[*tuned.Profile]{Object: theirs}), true},
+		"own changed":         {e.Update(event.TypedUpdateEvent[*tuned.Profile]{ObjectOld: own, ObjectNew: own}), false},
+		"theirs changed":      {e.Update(event.TypedUpdateEvent[*tuned.Profile]{ObjectOld: theirs, ObjectNew: theirs}), false},
+		"theirs taken over":   {e.Update(event.TypedUpdateEvent[*tuned.Profile]{ObjectOld: theirs, ObjectNew: own}), true},
+		"own taken by theirs": {e.Update(event.TypedUpdateEvent[*tuned.Profile]{ObjectOld: own, ObjectNew: theirs}), true},
+		"own deleted":         {e.Delete(event.TypedDeleteEvent[*tuned.Profile]{Object: own}), false},
+		"theirs deleted":      {e.Delete(event.TypedDeleteEvent[*tuned.Profile]{Object: theirs}), true},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %v, want %v", what, tt.got, tt.want)
+		}
+	}
+}
+
 // TestReportOnly tests that nothing is written while another controller manages the objects, and
 // that it is named. --adopt takes the objects over.
 func TestReportOnly(t *testing.T) {
@@ -328,8 +384,8 @@ func TestReportOnly(t *testing.T) {
 			b.settle()
 			b.has(c.kept...)
 			b.told(c.naming)
-			if b.writes != 0 || b.inForce.Load().reportOnly == "" {
-				t.Errorf("%d writes", b.writes)
+			if b.writes.Load() != 0 || b.inForce.Load().reportOnly == "" {
+				t.Errorf("%d writes", b.writes.Load())
 			}
 			if b.tally.nodes["n2"] != tuned.Decided || !b.tally.reportOnly {
 				t.Errorf("it is not even decided: %+v", b.tally)

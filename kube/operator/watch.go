@@ -57,12 +57,7 @@ func (o *operator) watch(m manager.Manager) error {
 		// Without any object the object default has to be created.
 		cluster.Start(func(q workqueue.TypedRateLimitingInterface[string]) { q.Add(theObjects) }),
 		kind(o, &tuned.Tuned{}, one, func(old, now *tuned.Tuned) bool { return objectInput(old) != objectInput(now) }),
-		// The objects depend only on who writes the Profiles.
-		kind(o, &tuned.Profile{}, one, func(old, now *tuned.Profile) bool {
-			before, _ := foreign(old)
-			after, _ := foreign(now)
-			return before != after
-		}),
+		foreignProfiles(o),
 	} {
 		if err := objects.Watch(s); err != nil {
 			return err
@@ -121,6 +116,28 @@ func kind[T client.Object](o *operator, of T, name func(client.Object) string, c
 			return nil
 		}),
 		predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool { return changed(e.ObjectOld, e.ObjectNew) }})
+}
+
+// foreignProfiles watches the Profiles of other writers, which decide whether another controller owns
+// the objects.
+func foreignProfiles(o *operator) source.TypedSyncingSource[string] {
+	return source.TypedKind(o.cache, &tuned.Profile{},
+		handler.TypedEnqueueRequestsFromMapFunc(func(context.Context, *tuned.Profile) []string { return []string{theObjects} }),
+		foreignEvents())
+}
+
+// foreignEvents ignores the operator's own Profiles: thousands of them are written after a start, and
+// the rules would be compiled again and again meanwhile.
+func foreignEvents() predicate.TypedPredicate[*tuned.Profile] {
+	writer := func(p *tuned.Profile) string {
+		who, _ := foreign(p)
+		return who
+	}
+	return predicate.TypedFuncs[*tuned.Profile]{
+		CreateFunc: func(e event.TypedCreateEvent[*tuned.Profile]) bool { return writer(e.Object) != "" },
+		UpdateFunc: func(e event.TypedUpdateEvent[*tuned.Profile]) bool { return writer(e.ObjectOld) != writer(e.ObjectNew) },
+		DeleteFunc: func(e event.TypedDeleteEvent[*tuned.Profile]) bool { return writer(e.Object) != "" },
+	}
 }
 
 // The cached parts of objects other than nodes, which kube/cluster caches.
