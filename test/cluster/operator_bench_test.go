@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,8 @@ type operatorBench struct {
 	nodes   int
 	round   int
 	gone    map[string]bool
+	// kubeconfig is that of the operator's account.
+	kubeconfig string
 }
 
 // within is the time for something that takes so long at most with operatorNodes.
@@ -30,13 +33,11 @@ func (b *operatorBench) within(d time.Duration) time.Duration {
 }
 
 // newOperatorBench is a cluster with so many nodes of kwok, by the objects of kube/deploy/.
-// start starts an operator in it.
-func newOperatorBench(t *testing.T, nodes int) (b *operatorBench, a *applier, start func(options ...string) *Program) {
+// labels are those of each node. start starts an operator in it.
+func newOperatorBench(t *testing.T, nodes int, labels func(i int) map[string]string) (b *operatorBench, a *applier, start func(options ...string) *Program) {
 	t.Helper()
 	c := Start(t, Options{Kwok: nodes, KwokNode: func(i int, n *core.Node) {
-		for k, v := range labelsOf(i, 0) {
-			n.Labels[k] = v
-		}
+		maps.Copy(n.Labels, labels(i))
 		n.Spec.ProviderID = fmt.Sprintf("kwok://test/%d", i)
 	}})
 	a = c.applier(t)
@@ -47,13 +48,14 @@ func newOperatorBench(t *testing.T, nodes int) (b *operatorBench, a *applier, st
 	}
 	c.must(c.tellImages(names))
 	b = &operatorBench{t: t, Cluster: c, dynamic: a.dynamic, nodes: nodes, gone: map[string]bool{}}
+	var err error
 	account := "system:serviceaccount:" + tunedNamespace + ":fettle-operator"
-	kubeconfig, err := c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
+	b.kubeconfig, err = c.KubeconfigOf(account, "system:serviceaccounts", "system:serviceaccounts:"+tunedNamespace, "system:authenticated")
 	c.must(err)
 	return b, a, func(options ...string) *Program {
 		t.Helper()
 		p := c.program(b.ready, append([]string{
-			"kubectl-fettle", "operator", "--kubeconfig=" + kubeconfig,
+			"kubectl-fettle", "operator", "--kubeconfig=" + b.kubeconfig,
 			"--metrics-address=" + operatorMetrics, "--metrics-open", "--health-address=" + operatorHealth,
 		}, options...)...)
 		p.log = strings.TrimSuffix(p.log, ".log") + fmt.Sprintf("-%d.log", len(c.programs))

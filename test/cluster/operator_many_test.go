@@ -22,7 +22,7 @@ func TestOperatorMany(t *testing.T) {
 	if !Inside(t, Setup{Nightly: true, Within: time.Hour, Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
-	b, a, start := newOperatorBench(t, manyOperatorNodes)
+	b, a, start := newOperatorBench(t, manyOperatorNodes, firstLabels)
 	p := start("--lease=30s") // the machine has much to do
 	a.apply("the test's objects", []byte(tunedObjects))
 	b.settled(fmt.Sprint(manyOperatorNodes, " new nodes"), time.Now())

@@ -124,6 +124,8 @@ func labelsOf(i, round int) map[string]string {
 	return l
 }
 
+func firstLabels(i int) map[string]string { return labelsOf(i, 0) }
+
 // TestOperator: the operator with 500 nodes of kwok, by the objects and with the rights
 // of kube/deploy/: report-only with another controller, taken over, all labels changed,
 // killed in between, nodes that go, a bad object, pools, everything taken back, an API
@@ -132,7 +134,7 @@ func TestOperator(t *testing.T) {
 	if !Inside(t, Setup{Programs: []string{"./kube/cmd/kubectl-fettle"}}) {
 		return
 	}
-	b, a, start := newOperatorBench(t, operatorNodes)
+	b, a, start := newOperatorBench(t, operatorNodes, firstLabels)
 
 	b.reportOnly(start)
 	p := start("--adopt", "--lease=30s") // the machine has much to do

@@ -17,6 +17,7 @@ var maySkip = map[string]string{
 	"internal/testkit/root/gate.go Missing":                   "fails under FETTLE_TEST_REQUIRE=1",
 	"internal/testkit/root/gate.go Nightly":                   "the slow matrix",
 	"internal/testkit/root/gate.go Real":                      "short mode; test/summary counts them",
+	"test/cluster/operator_fleet_test.go":                     "make bench runs it: a measurement",
 	"test/peers/bench_test.go TestBench":                      "make bench runs it: a measurement",
 	"test/peers/log_formats_bench_test.go":                    "make bench runs it: a measurement",
 	"test/peers/log_stream_bench_test.go":                     "make bench runs it: a measurement",

@@ -138,15 +138,7 @@ func TestBench(t *testing.T) {
 // where a promise was not met.
 func record(t *testing.T, part, text string, unmet []string) {
 	t.Helper()
-	if len(unmet) > 0 {
-		text += fmt.Sprintf("\nNot met in this run: %s.\n", strings.Join(unmet, "; "))
-	}
-	t.Log(text)
-	t.Setenv("FETTLE_UPDATE_GOLDEN", "1")
-	root.Manual(t, "benchmarks.md", root.Generated{Name: part, Text: text})
-	for _, u := range unmet {
-		t.Errorf("not met: %s", u)
-	}
+	root.Benchmark(t, part, text, unmet)
 }
 
 // asInstalled is a program as an installation leaves it: written in one stream, as

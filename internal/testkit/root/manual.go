@@ -1,6 +1,7 @@
 package root
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,21 @@ func Manual(t testing.TB, page string, parts ...Generated) {
 	}
 	if diff := cmp.Diff(text, string(b)); diff != "" {
 		t.Errorf("docs/%s is not what the tables say; run make golden (-want +got):\n%s", page, diff)
+	}
+}
+
+// Benchmark writes a table to its part of docs/benchmarks.md. The test fails for each promise in
+// unmet, which the page names too.
+func Benchmark(t testing.TB, part, table string, unmet []string) {
+	t.Helper()
+	if len(unmet) > 0 {
+		table += fmt.Sprintf("\nNot met in this run: %s.\n", strings.Join(unmet, "; "))
+	}
+	t.Log(table)
+	t.Setenv("FETTLE_UPDATE_GOLDEN", "1")
+	Manual(t, "benchmarks.md", Generated{Name: part, Text: table})
+	for _, u := range unmet {
+		t.Errorf("not met: %s", u)
 	}
 }
 
