@@ -45,6 +45,8 @@ type histograms struct {
 	used   int        // used entries of the last page
 	free   [groupClasses + 1][]histogram
 	counts []*counts
+	// settled is true if the heads are not used (see settle).
+	settled bool
 }
 
 // groupRecord is a group with a histogram. The head is next to the other figures, so both are
@@ -207,12 +209,23 @@ func (h *histograms) count(s *Stats) {
 	h.counts = append(h.counts, new(counts))
 }
 
+// settle moves the head of the only group to its counts. Its number of durations may then grow
+// without their buckets; nothing may be added to the histogram any more.
+func (h *histograms) settle(r *groupRecord) {
+	for _, b := range r.head[:r.Timed()&(headRoom-1)] {
+		h.counts[r.hist>>4].add(b, 1)
+	}
+	h.settled = true
+}
+
 // each calls f with each bucket of a group and the number of durations in it. The order is
 // undefined, and buckets may repeat.
 func (h *histograms) each(r *groupRecord, f func(b uint16, n uint64)) {
 	n := r.Timed()
-	for _, b := range r.head[:n&(headRoom-1)] {
-		f(b, 1)
+	if !h.settled {
+		for _, b := range r.head[:n&(headRoom-1)] {
+			f(b, 1)
+		}
 	}
 	if r.hist&15 != counted {
 		for _, b := range h.list(r.hist)[:n&^(headRoom-1)] {

@@ -238,17 +238,21 @@ func (t *Table) Merge(o *Table) {
 // by itself is in Other in any case.
 func (t *Table) folded() bool { return t.Missing.Requests > 0 }
 
-// Sum returns a table with one group that is the sum of all groups.
+// Sum returns a table with one group that is the sum of all groups. Requests in Other count, but
+// have no histogram.
 func (t *Table) Sum() *Table {
 	sum := New(t.Percentiles, 1)
 	sum.Find(hashOf(nil), nil)
 	one := sum.At(0)
-	sum.hists.count(one) // not a list: requests in Other have no histogram
+	sum.hists.count(one)
 	for i := range t.n {
 		if t.Percentiles {
 			sum.hists.merge(sum.record(0), &t.hists, t.record(i))
 		}
 		one.merge(t.At(i))
+	}
+	if t.Percentiles {
+		sum.hists.settle(sum.record(0))
 	}
 	one.merge(&t.Other)
 	return sum

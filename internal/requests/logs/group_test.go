@@ -243,6 +243,29 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// TestSumBeyondLimit tests that the histogram of the sum has the durations of the groups, and only
+// those, for any number of requests in Other, which have none.
+func TestSumBeyondLimit(t *testing.T) {
+	for others := range uint64(2 * headRoom) {
+		table := New(true, 100)
+		want := map[uint16]uint64{}
+		for i := range 45 {
+			x := table.Sample(int64(i), false)
+			text := fmt.Append(nil, "group ", i%3)
+			table.Add(table.Find(hashOf(text), text), x)
+			want[x.bucket]++
+		}
+		for range others {
+			table.Add(-1, table.Sample(1e6, false))
+		}
+		sum, got := table.Sum(), map[uint16]uint64{}
+		sum.hists.each(sum.record(0), func(b uint16, n uint64) { got[b] += n })
+		if !maps.Equal(got, want) || sum.At(0).Timed() != 45+others {
+			t.Fatalf("%d others: %v, want %v; %d durations", others, got, want, sum.At(0).Timed())
+		}
+	}
+}
+
 // TestGroupParts tests keys with several parts, which are all different.
 func TestGroupParts(t *testing.T) {
 	seen := map[Key]string{}
