@@ -22,6 +22,7 @@ import (
 	"fettle.dev/fettle/internal/engine/profile"
 	"fettle.dev/fettle/internal/guide/rule"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Limits of an update.
@@ -46,7 +47,7 @@ type Update struct {
 	content *zip.Reader
 }
 
-var names = regexp.MustCompile(`^(rules/[a-z0-9-]+\.yaml|profiles/[A-Za-z0-9][A-Za-z0-9._-]*/tuned\.conf|` + regexp.QuoteMeta(about) + `)$`)
+var names = internaltext.LazyRegexp(`^(rules/[a-z0-9-]+\.yaml|profiles/[A-Za-z0-9][A-Za-z0-9._-]*/tuned\.conf|` + regexp.QuoteMeta(about) + `)$`)
 
 // Parse reads the file of an update. It refuses all files that are neither rules nor profiles:
 // scripts too.
@@ -68,7 +69,7 @@ func Parse(data []byte) (*Update, error) {
 		if size += f.UncompressedSize64; size > mostBytes {
 			return nil, fmt.Errorf("not an update: more than %d MiB", mostBytes>>20)
 		}
-		if !names.MatchString(f.Name) || !f.Mode().IsRegular() {
+		if !names().MatchString(f.Name) || !f.Mode().IsRegular() {
 			return nil, fmt.Errorf("not an update: contains %q; want only %s, rules/NAME.yaml and profiles/NAME/tuned.conf", f.Name, about)
 		}
 		if slices.Contains(u.Files, f.Name) {

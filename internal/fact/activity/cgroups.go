@@ -3,10 +3,10 @@ package activity
 import (
 	"errors"
 	"path"
-	"regexp"
 	"strings"
 
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -119,9 +119,9 @@ func (s *snapshot) readTree(h *host.Host, tree hierarchy, item string, left *int
 }
 
 var (
-	containerID = regexp.MustCompile(`[0-9a-f]{64}`)
-	libpodID    = regexp.MustCompile(`libpod-[0-9a-f]{64}`)
-	unitName    = regexp.MustCompile(`^[^/]+\.(service|scope|socket|mount|swap|slice)$`)
+	containerID = internaltext.LazyRegexp(`[0-9a-f]{64}`)
+	libpodID    = internaltext.LazyRegexp(`libpod-[0-9a-f]{64}`)
+	unitName    = internaltext.LazyRegexp(`^[^/]+\.(service|scope|socket|mount|swap|slice)$`)
 )
 
 // Container returns the first 12 digits of the container id in a cgroup's path, or "". It
@@ -138,17 +138,17 @@ func ContainerID(cgroup string) string {
 	if strings.Contains(cgroup, "conmon") {
 		return ""
 	}
-	if id := libpodID.FindString(cgroup); id != "" {
+	if id := libpodID().FindString(cgroup); id != "" {
 		return strings.TrimPrefix(id, "libpod-")
 	}
-	return containerID.FindString(cgroup)
+	return containerID().FindString(cgroup)
 }
 
 // Unit returns the innermost systemd unit in a cgroup's path, or "".
 func Unit(cgroup string) string {
 	words := strings.Split(cgroup, "/")
 	for i := len(words) - 1; i >= 0; i-- {
-		if unitName.MatchString(words[i]) {
+		if unitName().MatchString(words[i]) {
 			return words[i]
 		}
 	}

@@ -3,7 +3,6 @@ package rule
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -44,12 +43,12 @@ func syntaxError(file string, text []byte, err error) error {
 	return yamlError(file, err)
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+var yamlLine = internaltext.LazyRegexp(`^yaml: (?:line (\d+): )?(.*)$`)
 
 // yamlError returns a syntax error with its line in front, and a hint.
 func yamlError(file string, err error) error {
 	text, at := err.Error(), file
-	if m := yamlLine.FindStringSubmatch(strings.ReplaceAll(text, "\n", " ")); m != nil {
+	if m := yamlLine().FindStringSubmatch(strings.ReplaceAll(text, "\n", " ")); m != nil {
 		text = m[2]
 		if m[1] != "" {
 			at += ":" + m[1]

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Engine is an installed fio.
@@ -31,7 +31,7 @@ var ErrNone = errors.New("fio is not installed")
 // oldest is the first version whose JSON contains the latency of syncs.
 var oldest = [2]int{3, 5}
 
-var versionNumber = regexp.MustCompile(`^fio-(\d+)\.(\d+)`)
+var versionNumber = internaltext.LazyRegexp(`^fio-(\d+)\.(\d+)`)
 
 // FindFio returns the fio at path, or the one in PATH if path is empty.
 func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
@@ -51,7 +51,7 @@ func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 		return nil, err
 	}
 	version := strings.TrimSpace(string(res.Stdout))
-	m := versionNumber.FindStringSubmatch(version)
+	m := versionNumber().FindStringSubmatch(version)
 	if res.ExitCode != 0 || m == nil {
 		return nil, fmt.Errorf("%s is not fio: --version prints %.60q", at, version+last(res.Stderr))
 	}

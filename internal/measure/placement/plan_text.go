@@ -79,7 +79,7 @@ func (p *Plan) write(d directives) {
 		switch {
 		case m.Pod != "":
 			m.Text = d.kubelet(m)
-		case m.Guest != "" && libvirtGroup.MatchString(m.Cgroup):
+		case m.Guest != "" && libvirtGroup().MatchString(m.Cgroup):
 			m.Text = libvirt(m)
 		case strings.Contains(m.Cgroup, "docker") && m.Container != "":
 			m.Text = container(m, "docker")

@@ -3,13 +3,13 @@ package placement
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"fettle.dev/fettle/internal/fact/activity"
 	"fettle.dev/fettle/internal/host"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Identity is the name of a process, the unit it belongs to, and the CPUs and nodes it may use.
@@ -40,10 +40,10 @@ type Identity struct {
 
 var (
 	// podUID finds the UID of a pod, which for a static pod is a hash without dashes.
-	podUID = regexp.MustCompile(`[-/]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
+	podUID = internaltext.LazyRegexp(`[-/]pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?(?:/|$)`)
 	// machineGroup finds the name of a machine in a part of a cgroup's path: systemd-machined's,
 	// systemd-nspawn's, LXC's, and those of runc and crun called by hand.
-	machineGroup = regexp.MustCompile(`^(?:machine-(.+)\.scope|systemd-nspawn@(.+)\.service|lxc\.payload\.(.+)|(?:runc|crun)-(.+)\.scope)$`)
+	machineGroup = internaltext.LazyRegexp(`^(?:machine-(.+)\.scope|systemd-nspawn@(.+)\.service|lxc\.payload\.(.+)|(?:runc|crun)-(.+)\.scope)$`)
 )
 
 // identities reads the identities of processes.
@@ -69,7 +69,7 @@ func (r *identities) read(pid int) (p Identity, ok bool) {
 	parent := p.readStatus(status.Text)
 	p.Unit, p.Container = activity.Unit(p.Cgroup), activity.Container(p.Cgroup)
 	if strings.Contains(p.Cgroup, "pod") {
-		if m := podUID.FindStringSubmatch(p.Cgroup); m != nil {
+		if m := podUID().FindStringSubmatch(p.Cgroup); m != nil {
 			p.Pod = strings.ReplaceAll(m[1], "_", "-")
 			p.PodName = r.podName(p.Pod)
 		}
@@ -124,7 +124,7 @@ func (r *identities) containerName(cgroup, parent string) string {
 	id := activity.ContainerID(cgroup)
 	if id == "" {
 		for part := range strings.SplitSeq(cgroup, "/") {
-			if m := machineGroup.FindStringSubmatch(part); m != nil {
+			if m := machineGroup().FindStringSubmatch(part); m != nil {
 				return strings.ReplaceAll(strings.Join(m[1:], ""), `\x2d`, "-")
 			}
 		}

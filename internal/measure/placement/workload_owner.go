@@ -1,10 +1,10 @@
 package placement
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -30,21 +30,21 @@ const leastOwnPolicy = 10
 
 // databases are the processes of databases that place their memory themselves: SAP HANA's services
 // and Oracle's background and server processes. It is a guess by name.
-var databases = regexp.MustCompile(`^(hdb(indexserver|nameserver|xsengine|compileserver|preprocessor|scriptserver|dpserver|esserver)|ora_[a-z0-9]+_.+|oracle_[0-9]+_.*)$`)
+var databases = internaltext.LazyRegexp(`^(hdb(indexserver|nameserver|xsengine|compileserver|preprocessor|scriptserver|dpserver|esserver)|ora_[a-z0-9]+_.+|oracle_[0-9]+_.*)$`)
 
 // libvirtGroup matches the cgroups of libvirt's guests and LXC containers, with and without systemd.
-var libvirtGroup = regexp.MustCompile(`/machine-(qemu|lxc)\\x2d|\.libvirt-(qemu|lxc)(/|$)`)
+var libvirtGroup = internaltext.LazyRegexp(`/machine-(qemu|lxc)\\x2d|\.libvirt-(qemu|lxc)(/|$)`)
 
 // owner returns who places a process.
 func (w *Workload) owner(p *WorkloadProcess) Owner {
 	switch {
 	case strings.Contains(p.Cgroup, "kubepods"):
 		return Owner{OwnedByKubelet, "in a pod: " + p.Cgroup}
-	case libvirtGroup.MatchString(p.Cgroup):
+	case libvirtGroup().MatchString(p.Cgroup):
 		return Owner{OwnedByLibvirt, "a virtual machine: " + p.Cgroup}
 	}
 	// Before the CPUs: those may be fettle's own, which does not allow another move of a database.
-	if databases.MatchString(p.Name) {
+	if databases().MatchString(p.Name) {
 		return Owner{OwnedByDatabase, "a guess by its name: " + p.Name + " places its memory itself"}
 	}
 	if policies := p.ownPolicies(); len(policies) > 0 {

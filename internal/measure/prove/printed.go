@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"fettle.dev/fettle/internal/stats"
+	internaltext "fettle.dev/fettle/internal/text"
 )
 
 // Printed is a metric printed by the command.
@@ -28,7 +29,7 @@ type Printed struct {
 }
 
 // thousands matches a number with thousands separators.
-var thousands = regexp.MustCompile(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
+var thousands = internaltext.LazyRegexp(`^\d{1,3}(,\d{3})+(\.\d*)?$`)
 
 // pattern returns Number without the flag for lines.
 func (p Printed) pattern() string { return strings.TrimPrefix(p.Number.String(), "(?m)") }
@@ -53,7 +54,7 @@ func (p Printed) find(output, messages []byte) (float64, []float64, error) {
 			word = m[1]
 		}
 		text := string(word)
-		if thousands.MatchString(text) {
+		if thousands().MatchString(text) {
 			text = strings.ReplaceAll(text, ",", "")
 		}
 		v, err := strconv.ParseFloat(text, 64)
@@ -129,7 +130,7 @@ func readGoBench(output []byte, name, unit string, scale float64) (values []floa
 		if len(results) == 0 {
 			continue
 		}
-		if name != "" && name != own && name != cpus.ReplaceAllString(own, "") {
+		if name != "" && name != own && name != cpus().ReplaceAllString(own, "") {
 			names = append(names, own)
 			continue
 		}
@@ -158,7 +159,7 @@ func readGoBench(output []byte, name, unit string, scale float64) (values []floa
 }
 
 // cpus matches the number of CPUs at the end of a benchmark's name.
-var cpus = regexp.MustCompile(`-\d+$`)
+var cpus = internaltext.LazyRegexp(`-\d+$`)
 
 // several lists names once, at most ten.
 func several(names []string) string {

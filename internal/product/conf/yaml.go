@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -40,7 +39,7 @@ const (
 // fettle cannot write.
 var errLines = errors.New("1: the file contains line ends or bytes that fettle cannot write")
 
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+var yamlLine = text.LazyRegexp(`^yaml: line (\d+): `)
 
 // Assignments implements Syntax.
 func (y YAML) Assignments(text string) ([]Assignment, error) {
@@ -53,7 +52,7 @@ func (y YAML) Assignments(text string) ([]Assignment, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil
 	case err != nil:
-		if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+		if m := yamlLine().FindStringSubmatch(err.Error()); m != nil {
 			return nil, fmt.Errorf("%s: %s", m[1], err.Error()[len(m[0]):])
 		}
 		return nil, fmt.Errorf("1: %s", strings.TrimPrefix(err.Error(), "yaml: "))

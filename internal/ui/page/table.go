@@ -2,10 +2,10 @@ package page
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	internaltext "fettle.dev/fettle/internal/text"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -146,9 +146,9 @@ func newTable(t *Table) *tableView {
 
 // amount matches a number with an optional unit. A duration has several.
 var (
-	amount   = regexp.MustCompile(`^[<>≤≥~±+−-]? ?[0-9][0-9,.]*( ?[a-zA-Zµ%/]+)?$`)
-	duration = regexp.MustCompile(`^([0-9]+(\.[0-9]+)? ?(d|h|m|s|ms|µs|us|ns) ?)+$`)
-	part     = regexp.MustCompile(`([0-9][0-9,.]*) ?([a-zA-Zµ%/]*)`)
+	amount   = internaltext.LazyRegexp(`^[<>≤≥~±+−-]? ?[0-9][0-9,.]*( ?[a-zA-Zµ%/]+)?$`)
+	duration = internaltext.LazyRegexp(`^([0-9]+(\.[0-9]+)? ?(d|h|m|s|ms|µs|us|ns) ?)+$`)
+	part     = internaltext.LazyRegexp(`([0-9][0-9,.]*) ?([a-zA-Zµ%/]*)`)
 )
 
 // units maps units to factors of the base unit.
@@ -161,11 +161,11 @@ var units = map[string]float64{
 
 // sortKey returns the number by which an amount is sorted, or "" for other text.
 func sortKey(s string) string {
-	if !amount.MatchString(s) && !duration.MatchString(s) {
+	if !amount().MatchString(s) && !duration().MatchString(s) {
 		return ""
 	}
 	sum := 0.0
-	for _, m := range part.FindAllStringSubmatch(s, -1) {
+	for _, m := range part().FindAllStringSubmatch(s, -1) {
 		n, err := strconv.ParseFloat(strings.ReplaceAll(m[1], ",", ""), 64)
 		if err != nil {
 			return ""

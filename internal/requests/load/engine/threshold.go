@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -70,11 +69,11 @@ func (g *Gate) Observed() bool {
 // Wants returns the minimum number of latencies for a valid result.
 func (g *Gate) Wants() int64 { return g.wants }
 
-var form = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max|errors|rate|cpu|runqueue|memory|network)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
+var form = internaltext.LazyRegexp(`^\s*(p[0-9.]+|mean|max|errors|rate|cpu|runqueue|memory|network)\s*(<=|>=|<|>)\s*(\S.*?)\s*$`)
 
 // ParseThreshold parses a threshold such as p99 < 200ms.
 func ParseThreshold(text string) (*Gate, error) {
-	words := form.FindStringSubmatch(text)
+	words := form().FindStringSubmatch(text)
 	if words == nil {
 		return nil, fmt.Errorf("%q: want a threshold such as 'p99 < 200ms', 'errors < 1%%' or 'rate > 450/s' (p50 to p99.9, mean, max, errors, rate; for observed servers cpu, runqueue, memory, network)", text)
 	}

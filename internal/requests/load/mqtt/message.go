@@ -114,7 +114,7 @@ type update struct {
 const outputBytes = 1000
 
 // output is about as much as a package manager prints in five seconds.
-var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", outputBytes)[:outputBytes]
+var output = strings.Repeat("  Upgrading        : a-package-of-the-job-1:2.3.4-5.el9.x86_64\n", 20)[:outputBytes]
 
 // reportOf encodes a report: with output, or with end, the exit code.
 func reportOf(now time.Time, end bool) []byte {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,11 +65,11 @@ func document(file string, text []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-var syntaxLine = regexp.MustCompile(`^yaml: line (\d+): (?s:(.*))`)
+var syntaxLine = internaltext.LazyRegexp(`^yaml: line (\d+): (?s:(.*))`)
 
 // syntax returns a syntax error with its place.
 func syntax(file string, err error) error {
-	if m := syntaxLine.FindStringSubmatch(err.Error()); m != nil {
+	if m := syntaxLine().FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%s:%s: %s", file, m[1], m[2])
 	}
 	return fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
