@@ -14,11 +14,28 @@ import (
 )
 
 // benchWork is the cell of a benchmark used as an experiment's work.
-type benchWork interface {
-	work
-	Metric() prove.Metric
-	// Close removes the files and databases that Check created.
-	Close() error
+type benchWork struct {
+	metric prove.Metric
+	once   func(context.Context) (float64, error) // measures the cell once
+	// prepare creates what the cell needs, and close removes it. Without prepare, one measurement
+	// shows whether the cell can be measured. Both may be nil.
+	prepare func(context.Context) error
+	close   func() error
+}
+
+// Check implements work.
+func (w *benchWork) Check(ctx context.Context) (err error) {
+	if w.prepare != nil {
+		return orFailed(w.prepare(ctx))
+	}
+	_, err = w.once(ctx)
+	return orFailed(err)
+}
+
+// Visit implements prove.Workload.
+func (w *benchWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+	v, err := w.once(ctx)
+	return prove.Measurement{Values: prove.Values{w.metric.Name: v}}, err
 }
 
 // benchRuns creates the work for a benchmark's cell. Each visit measures it once.
@@ -28,29 +45,33 @@ func (p *Experiment) benchRuns(ctx context.Context, mark string) error {
 	if err != nil {
 		return err
 	}
-	p.work, p.closing = w, w.Close
+	p.work, p.closing = w, w.close
 	p.body.Work = []string{"fettle", "bench", kind, name}
 	p.design, err = p.o.design(func(text string, decides bool) (prove.Metric, error) {
 		if decides {
-			return w.Metric(), nil
+			return w.metric, nil
 		}
-		return prove.Metric{}, fmt.Errorf("this benchmark has only the metric %s; leave out --metric", w.Metric().Name)
+		return prove.Metric{}, fmt.Errorf("this benchmark has only the metric %s; leave out --metric", w.metric.Name)
 	})
 	return err
 }
 
-func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchWork, error) {
+func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (*benchWork, error) {
 	switch kind {
 	case "disk":
-		return newDiskWork(ctx, p.Host, name, p.o.Fio, mark)
+		w, err := newDiskWork(ctx, p.Host, name, p.o.Fio, mark)
+		if err != nil {
+			return nil, err
+		}
+		return w.work(), nil
 	case "memory":
-		return newMemoryWork(p.Host, name)
+		return memoryWork(p.Host, name)
 	case "postgres":
-		return newPostgresWork(p.Host, p.Screen.Say, name, p.o.Anyway)
+		return postgresWork(p.Host, p.Screen.Say, name, p.o.Anyway)
 	case "etcd":
-		return newEtcdWork(ctx, p.Host, name)
+		return etcdWork(ctx, p.Host, name)
 	case "network":
-		return newNetworkWork(p.Host, name)
+		return networkWork(p.Host, name)
 	}
 	return nil, fmt.Errorf("--bench %s: want disk:CELL[@DIR], memory:CELL, postgres:clients-N[@SERVER] or etcd:put=PREFIX[@MEMBER] or network:CELL@PEER; examples: disk:randrw@/srv, memory:thp-random, postgres:clients-8, etcd:put=bench", p.o.Bench)
 }
@@ -58,13 +79,8 @@ func (p *Experiment) bench(ctx context.Context, kind, name, mark string) (benchW
 // orFailed is orExit for work that cannot be measured on this machine.
 func orFailed(err error) error { return orExit(ui.Failed, err) }
 
-// memoryWork is a cell of bench memory.
-type memoryWork struct {
-	name  string
-	visit func(context.Context) (float64, error)
-}
-
-func newMemoryWork(h *host.Host, name string) (*memoryWork, error) {
+// memoryWork returns the work for a cell of bench memory.
+func memoryWork(h *host.Host, name string) (*benchWork, error) {
 	run, err := memory.InNewProcesses(h.Exec)
 	if err != nil {
 		return nil, err
@@ -72,21 +88,9 @@ func newMemoryWork(h *host.Host, name string) (*memoryWork, error) {
 	if _, _, err := memory.ParseName(name); err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	visit, err := memory.Work(fact.Collect(h), run, name)
+	once, err := memory.Work(fact.Collect(h), run, name)
 	if errors.Is(err, memory.ErrTooLarge) {
 		err = memory.TooLarge(err)
 	}
-	return &memoryWork{name, visit}, orFailed(err)
+	return &benchWork{metric: prove.Metric{Name: name, Unit: "s"}, once: once}, orFailed(err)
 }
-
-func (w *memoryWork) Metric() prove.Metric { return prove.Metric{Name: w.name, Unit: "s"} }
-
-// Check measures once, which shows whether the pages are available.
-func (w *memoryWork) Check(ctx context.Context) error { _, err := w.visit(ctx); return orFailed(err) }
-
-func (w *memoryWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
-	v, err := w.visit(ctx)
-	return prove.Measurement{Values: prove.Values{w.name: v}}, err
-}
-
-func (w *memoryWork) Close() error { return nil }

@@ -52,35 +52,34 @@ func newDiskWork(ctx context.Context, h *host.Host, name, fioPath, mark string) 
 	return &diskWork{bench: &disk.Bench{Engine: engine, Host: h}, place: place, cell: cell}, nil
 }
 
-// Metric implements benchWork.
-func (w *diskWork) Metric() prove.Metric {
-	return prove.Metric{Name: w.cell.Name, Unit: w.cell.Unit, More: w.cell.More()}
+// work returns the cell as the work of an experiment. The end of this process removes the test file
+// too.
+func (w *diskWork) work() *benchWork {
+	metric := prove.Metric{Name: w.cell.Name, Unit: w.cell.Unit, More: w.cell.More()}
+	return &benchWork{metric: metric, prepare: w.prepare, once: w.once, close: w.place.Close}
 }
 
-// Check creates the test file. Close or the end of this process removes it.
-func (w *diskWork) Check(ctx context.Context) error {
+// prepare creates the test file.
+func (w *diskWork) prepare(ctx context.Context) error {
 	if err := w.place.Open(); err != nil {
-		return orFailed(disk.Unmade(err))
+		return disk.Unmade(err)
 	}
-	return orFailed(disk.Unmade(w.bench.Prepare(ctx, w.place)))
+	return disk.Unmade(w.bench.Prepare(ctx, w.place))
 }
 
-// Visit measures the cell once. A figure that does not describe the disk ends the experiment;
-// other load on the disk is noise.
-func (w *diskWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+// once measures the cell. A figure that does not describe the disk ends the experiment; other load
+// on the disk is noise.
+func (w *diskWork) once(ctx context.Context) (float64, error) {
 	w.seed++
 	v, err := w.bench.Visit(ctx, w.place, w.cell, diskVisit, w.seed, nil)
 	if err != nil {
-		return prove.Measurement{}, err
+		return 0, err
 	}
 	for _, d := range v.Doubts {
 		switch d.Kind {
 		case disk.Cached, disk.NotCached, disk.Memory:
-			return prove.Measurement{}, fmt.Errorf("%s in %s: %s", w.cell.Name, w.place.Directory, d.Text)
+			return 0, fmt.Errorf("%s in %s: %s", w.cell.Name, w.place.Directory, d.Text)
 		}
 	}
-	return prove.Measurement{Values: prove.Values{w.cell.Name: v.Value}}, nil
+	return v.Value, nil
 }
-
-// Close removes the file.
-func (w *diskWork) Close() error { return w.place.Close() }

@@ -18,16 +18,17 @@ func TestDiskWork(t *testing.T) {
 	h := host.Live()
 	fio := testkitroot.ServerProgram(t, "fio")
 	dir := t.TempDir()
-	w, err := newDiskWork(t.Context(), h, "randrw@"+dir, fio, "experiment-work-test")
+	of, err := newDiskWork(t.Context(), h, "randrw@"+dir, fio, "experiment-work-test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := w.place.Storage; s.Class == fact.ClassMemory {
+	if s := of.place.Storage; s.Class == fact.ClassMemory {
 		testkitroot.Missing(t, "%s is in memory", dir)
 	}
-	w.place.SizeBytes = 64 << 20
-	defer w.Close()
-	if metric := w.Metric(); metric != (prove.Metric{Name: "randrw-qd32", Unit: "1/s", More: true}) {
+	of.place.SizeBytes = 64 << 20
+	w := of.work()
+	defer w.close()
+	if metric := w.metric; metric != (prove.Metric{Name: "randrw-qd32", Unit: "1/s", More: true}) {
 		t.Errorf("%+v", metric)
 	}
 	if err := w.Check(t.Context()); err != nil {

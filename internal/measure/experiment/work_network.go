@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// networkWork makes runs of a cell of bench network.
-type networkWork struct {
+// networkRuns makes runs of a cell of bench network.
+type networkRuns struct {
 	host   *host.Host
 	cell   network.Cell
 	target network.Target
@@ -27,8 +27,8 @@ type networkWork struct {
 // renewPeer is when a peer is started again: it serves for a limited time.
 const renewPeer = network.PeerLife - 10*time.Minute
 
-// newNetworkWork returns the work for a name: CELL@PEER.
-func newNetworkWork(h *host.Host, name string) (*networkWork, error) {
+// networkWork returns the work for a name: CELL@PEER. Its first run connects to the peer.
+func networkWork(h *host.Host, name string) (*benchWork, error) {
 	cell, peer, is := strings.Cut(name, "@")
 	if !is || peer == "" {
 		return nil, ui.Exit(ui.Usage, errors.New("bench network: no peer; want network:CELL@ssh:HOST, or network:CELL@HOST with the key of the peer in "+network.KeyVariable))
@@ -37,27 +37,14 @@ func newNetworkWork(h *host.Host, name string) (*networkWork, error) {
 	if err != nil {
 		return nil, ui.Exit(ui.Usage, err)
 	}
-	return &networkWork{host: h, cell: c, target: network.Target{Host: peer, Key: os.Getenv(network.KeyVariable)}}, nil
+	w := &networkRuns{host: h, cell: c, target: network.Target{Host: peer, Key: os.Getenv(network.KeyVariable)}}
+	metric := prove.Metric{Name: c.Name(), Unit: network.Deciding(c).Unit, More: network.Deciding(c).More}
+	return &benchWork{metric: metric, once: w.once, close: w.close}, nil
 }
 
-func (w *networkWork) Metric() prove.Metric {
-	return prove.Metric{Name: w.cell.Name(), Unit: network.Deciding(w.cell).Unit, More: network.Deciding(w.cell).More}
-}
-
-// Check connects to the peer and makes one run.
-func (w *networkWork) Check(ctx context.Context) error {
-	_, err := w.once(ctx)
-	return orFailed(err)
-}
-
-func (w *networkWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
-	v, err := w.once(ctx)
-	return prove.Measurement{Values: prove.Values{w.cell.Name(): v}}, err
-}
-
-func (w *networkWork) once(ctx context.Context) (float64, error) {
+func (w *networkRuns) once(ctx context.Context) (float64, error) {
 	if w.bench != nil && time.Since(w.since) > renewPeer && strings.HasPrefix(w.target.Host, "ssh:") {
-		_ = w.Close()
+		_ = w.close()
 	}
 	if w.bench == nil {
 		c, err := w.target.Connect(ctx, w.host)
@@ -70,8 +57,8 @@ func (w *networkWork) once(ctx context.Context) (float64, error) {
 	return w.bench.Once(ctx, w.cell, w.round)
 }
 
-// Close ends the connection, which ends the peer.
-func (w *networkWork) Close() error {
+// close ends the connection, which ends the peer.
+func (w *networkRuns) close() error {
 	if w.bench != nil {
 		w.peer.Close()
 		w.bench = nil

@@ -13,11 +13,10 @@ import (
 	internaltext "fettle.dev/fettle/internal/text"
 )
 
-// postgresWork runs pgbench with a number of clients, in a database created for it.
-type postgresWork struct {
+// pgbench runs pgbench with a number of clients, in a database created for it.
+type pgbench struct {
 	host     *host.Host
 	say      func(format string, args ...any)
-	name     string
 	clients  int
 	target   postgres.Target
 	plan     *postgres.Prepared
@@ -31,9 +30,9 @@ const postgresVisit = 5 * time.Second
 // otherwise clients wait for each other.
 const postgresScale = 10
 
-// newPostgresWork returns the work for a name: clients-8, or clients-8@15/main if several
+// postgresWork returns the work for a name: clients-8, or clients-8@15/main if several
 // servers run.
-func newPostgresWork(h *host.Host, say func(format string, args ...any), name string, anyway bool) (*postgresWork, error) {
+func postgresWork(h *host.Host, say func(format string, args ...any), name string, anyway bool) (*benchWork, error) {
 	cell, server, _ := strings.Cut(name, "@")
 	text, is := strings.CutPrefix(cell, "clients-")
 	n, err := strconv.Atoi(text)
@@ -41,17 +40,12 @@ func newPostgresWork(h *host.Host, say func(format string, args ...any), name st
 		return nil, fmt.Errorf("bench postgres: unknown cell %q; want clients-N, such as clients-8", cell)
 	}
 	asked := postgres.Asked{Clients: []int{n}, Rounds: 1, Step: postgresVisit, Scale: max(postgresScale, n)}
-	return &postgresWork{host: h, say: say, name: cell, clients: n, target: postgres.Target{Server: server, Anyway: anyway, Asked: asked}}, nil
+	w := &pgbench{host: h, say: say, clients: n, target: postgres.Target{Server: server, Anyway: anyway, Asked: asked}}
+	return &benchWork{metric: prove.Metric{Name: cell, Unit: "1/s", More: true}, prepare: w.prepare, once: w.once, close: w.close}, nil
 }
 
-func (w *postgresWork) Metric() prove.Metric {
-	return prove.Metric{Name: w.name, Unit: "1/s", More: true}
-}
-
-// Check creates the database and fills it.
-func (w *postgresWork) Check(ctx context.Context) error { return orFailed(w.prepare(ctx)) }
-
-func (w *postgresWork) prepare(ctx context.Context) (err error) {
+// prepare creates the database and fills it.
+func (w *pgbench) prepare(ctx context.Context) (err error) {
 	if w.plan, err = postgres.Prepare(ctx, w.host, w.target, w.say); err != nil {
 		return err
 	}
@@ -65,13 +59,12 @@ func (w *postgresWork) prepare(ctx context.Context) (err error) {
 	return w.plan.Fill(ctx, w.database, w.plan.Program)
 }
 
-func (w *postgresWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
-	tps, err := w.plan.Work(ctx, w.database, w.plan.Program, w.clients)
-	return prove.Measurement{Values: prove.Values{w.name: tps}}, err
+func (w *pgbench) once(ctx context.Context) (tps float64, err error) {
+	return w.plan.Work(ctx, w.database, w.plan.Program, w.clients)
 }
 
-// Close drops the database.
-func (w *postgresWork) Close() (err error) {
+// close drops the database.
+func (w *pgbench) close() (err error) {
 	if w.database != nil {
 		err = w.database.Drop(context.Background())
 	}
