@@ -47,3 +47,19 @@ func pagesCall(id TaskID, pages []uint64, nodes *int32, status []int32) (left in
 	}
 	return int(n), nil
 }
+
+// BindMemory binds memory of this process to a node (mbind(2)), with flags as the kernel has them.
+func BindMemory(memory []byte, node, flags int) error {
+	const bind = 2 // MPOL_BIND (linux/mempolicy.h)
+	if node < 0 {
+		return unix.EINVAL
+	}
+	mask := make([]uint64, node/64+1)
+	mask[node/64] = 1 << (node % 64)
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&memory[0])), uintptr(len(memory)), bind,
+		uintptr(unsafe.Pointer(&mask[0])), uintptr(64*len(mask)+1), uintptr(flags))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

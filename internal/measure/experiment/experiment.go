@@ -112,6 +112,14 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 // errInterrupted is returned if the experiment was interrupted before it began.
 var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 
+// preparing returns the error for err, with which a step of the preparation ended.
+func preparing(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return orExit(ui.Usage, err)
+}
+
 // takeLease takes the lease, and undoes what earlier experiments left. While this process has the
 // lease, the daemon changes nothing.
 func (p *Experiment) takeLease(ctx context.Context) (err error) {
@@ -137,21 +145,15 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	switch err := p.makeWork(ctx, mark(deadline.SinceBoot, "work")); {
-	case err != nil && ctx.Err() != nil:
-		return errInterrupted
-	case err != nil:
-		return orExit(ui.Usage, err)
+	if err := preparing(ctx, p.makeWork(ctx, mark(deadline.SinceBoot, "work"))); err != nil {
+		return err
 	}
 	if err := p.takeLease(ctx); err != nil {
 		return err
 	}
 	if work, two := p.work.(commands); two && p.o.ARef != "" {
-		switch err := p.checkOut(ctx, work); {
-		case err != nil && ctx.Err() != nil:
-			return errInterrupted
-		case err != nil:
-			return orExit(ui.Usage, err)
+		if err := preparing(ctx, p.checkOut(ctx, work)); err != nil {
+			return err
 		}
 	}
 	if p.o.ChangeCmd != "" {
@@ -170,13 +172,12 @@ func (p *Experiment) prepare(ctx context.Context) (err error) {
 	if err := p.refuseOtherTuner(ctx); err != nil {
 		return err
 	}
-	switch err := p.work.Check(ctx); {
-	case err != nil && ctx.Err() != nil:
-		return errInterrupted
-	case errors.Is(err, provelive.ErrIdle):
+	err = p.work.Check(ctx)
+	if errors.Is(err, provelive.ErrIdle) && ctx.Err() == nil {
 		return ui.Retry(ui.Refused, err, "name a log that the work writes now; --force waits for new lines in this log", "--force")
-	case err != nil:
-		return orExit(ui.Usage, err)
+	}
+	if err := preparing(ctx, err); err != nil {
+		return err
 	}
 	p.watchdog, err = guard(p.Watchdog, deadline, p.o.UndoCmd, p.o.Dir, p.lease)
 	p.guarded.Store(err == nil)

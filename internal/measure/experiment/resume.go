@@ -57,10 +57,15 @@ func (p *Experiment) resume() error {
 		}
 		p.Screen.Say("started with evaluation method %d; from now on method %d evaluates all measurements", begun, prove.Method)
 	}
-	if here := evidence.Fingerprint(p.Host); here.Hardware != u.Run.Machine.Hardware {
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, u.Run.Machine.Name, u.Run.Machine.CPU), "resume it on that machine: fettle prove --resume "+name)
+	return p.sameMachine(u.Run, "prove", name)
+}
+
+// sameMachine returns an error if a run to resume was started on another machine.
+func (p *Experiment) sameMachine(r *evidence.Run, verb, name string) error {
+	if evidence.Fingerprint(p.Host).Hardware == r.Machine.Hardware {
+		return nil
 	}
-	return nil
+	return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, r.Machine.Name, r.Machine.CPU), "resume it on that machine: fettle "+verb+" --resume "+name)
 }
 
 // lastCutOff returns the name of the run of a kind that was interrupted last.
@@ -95,14 +100,14 @@ func (p *Experiment) resumeEnded(name string) error {
 	if err != nil {
 		return Damaged(err)
 	}
-	var e prove.Evidence
 	if r.Kind != "prove" {
 		return ui.Exit(ui.Usage, fmt.Errorf("run %s is a %s, not an experiment", r.ID, r.Kind))
 	}
-	if err := json.Unmarshal(r.Body, &e); err != nil {
+	e, err := prove.EvidenceOf(r)
+	if err != nil {
 		return err
 	}
-	switch otherwise, err := Credible(r, &e); {
+	switch otherwise, err := Credible(r, e); {
 	case err != nil:
 		return err
 	case otherwise != nil && otherwise.Err != nil:
@@ -111,8 +116,8 @@ func (p *Experiment) resumeEnded(name string) error {
 	if !e.Unanswered() {
 		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended (%s): %s; only a run that reached its limit of time or blocks can be resumed", r.ID, e.Ending, e.Text))
 	}
-	if here := evidence.Fingerprint(p.Host); here.Hardware != r.Machine.Hardware {
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was made on another machine (%s, %s)", r.ID, r.Machine.Name, r.Machine.CPU), "resume it on that machine: fettle prove --resume "+r.ID)
+	if err := p.sameMachine(r, "prove", r.ID); err != nil {
+		return err
 	}
 	more := p.o.Further
 	o := Options{Expect: p.o.Expect, Keep: p.o.Keep, Resume: r.ID, Anyway: p.o.Anyway}

@@ -149,8 +149,8 @@ func (s *Search) resumeSearch() error {
 	case run.Kind != search.Kind:
 		return ui.Hinted(ui.Usage, fmt.Errorf("run %s is a %s, not a search", name, run.Kind), "fettle runs show "+name+" shows it")
 	}
-	if here := evidence.Fingerprint(s.Host); here.Hardware != run.Machine.Hardware {
-		return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, run.Machine.Name, run.Machine.CPU), "resume it on that machine: fettle search --resume "+name)
+	if err := s.sameMachine(run, "search", name); err != nil {
+		return err
 	}
 	if err := json.Unmarshal(line.Body, s.body); err != nil {
 		return err
@@ -199,11 +199,8 @@ func (s *Search) prepareSearch(ctx context.Context) (err error) {
 	if s.deadline, err = deadlineAfter(s.Machine, 2*s.o.Budget+time.Hour); err != nil {
 		return err
 	}
-	switch err := s.makeWork(ctx, mark(s.deadline.SinceBoot, "work")); {
-	case err != nil && ctx.Err() != nil:
-		return errInterrupted
-	case err != nil:
-		return orExit(ui.Usage, err)
+	if err := preparing(ctx, s.makeWork(ctx, mark(s.deadline.SinceBoot, "work"))); err != nil {
+		return err
 	}
 	if err := s.takeLease(ctx); err != nil {
 		return err

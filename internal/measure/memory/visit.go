@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
 )
 
@@ -41,11 +42,8 @@ type Sample struct {
 	Placed float64 `json:"placed_share"`
 }
 
-// The constants of mbind(2) and of MAP_HUGETLB (include/uapi/linux).
 const (
-	mpolBind      = 2
-	mapHugeShift  = 26
-	bitsOfNodes   = 1024 // bits of the mask; the kernel's has at most 1 << CONFIG_NODES_SHIFT
+	mapHugeShift  = 26 // MAP_HUGE_SHIFT (include/uapi/linux/mman.h)
 	bytesOfRead   = 8
 	multiplier    = 6364136223846793005 // Knuth's 64-bit linear congruential generator
 	increment     = 1442695040888963407
@@ -194,24 +192,9 @@ func (v Visit) mapped() ([]byte, func(), error) {
 		}
 	}
 	if len(v.CPUs) > 0 {
-		if err := bindMemory(region, v.Node); err != nil {
+		if err := host.BindMemory(region, v.Node, 0); err != nil {
 			return fail(fmt.Sprintf("the memory cannot be bound to node %d", v.Node), err)
 		}
 	}
 	return region, func() { _ = unix.Munmap(all) }, nil
-}
-
-// bindMemory calls mbind(2) for one node. x/sys lacks this call.
-func bindMemory(region []byte, node int) error {
-	if node < 0 || node >= bitsOfNodes {
-		return unix.EINVAL
-	}
-	var mask [bitsOfNodes / 64]uint64
-	mask[node/64] |= 1 << (node % 64)
-	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&region[0])), uintptr(len(region)), mpolBind,
-		uintptr(unsafe.Pointer(&mask[0])), bitsOfNodes, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

@@ -208,9 +208,14 @@ func (r *Result) times(s *ui.Screen) {
 			l.Rows = append(l.Rows, []string{c.Cell, ms(f.Value), between(f, ms), c.format(addedP99, ms), c.format(idleP50, ms), c.format(loadP50, ms)})
 		}
 	}
-	for _, t := range []ui.Grid{g, l} {
-		if len(t.Rows) > 0 {
-			t.Write(s)
+	printGrids(s, g, l)
+}
+
+// printGrids prints the grids that have rows, each with an empty line after it.
+func printGrids(s *ui.Screen, grids ...ui.Grid) {
+	for _, g := range grids {
+		if len(g.Rows) > 0 {
+			g.Write(s)
 			fmt.Fprintln(s.Out)
 		}
 	}
@@ -237,8 +242,7 @@ func (r *Result) udp(s *ui.Screen) {
 				g.Rows = append(g.Rows, []string{q.text, q.format(f.Value), between(f, q.format)})
 			}
 		}
-		g.Write(s)
-		fmt.Fprintln(s.Out)
+		printGrids(s, g)
 	}
 }
 

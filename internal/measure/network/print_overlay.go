@@ -91,10 +91,5 @@ func printCosts(s *ui.Screen, ratios, differences string, costs []Cost) {
 			l.Rows = append(l.Rows, []string{c.Cell, ms(f.Value), between(f, ms)})
 		}
 	}
-	for _, t := range []ui.Grid{g, l} {
-		if len(t.Rows) > 0 {
-			t.Write(s)
-			fmt.Fprintln(s.Out)
-		}
-	}
+	printGrids(s, g, l)
 }

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"fmt"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -56,26 +55,15 @@ func moveRate(clock host.Clock, from, to int) (float64, error) {
 	}
 	defer func() { _ = unix.Munmap(memory) }()
 	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // most memory that is moved is in small pages
-	if err := bindMemory(memory, from, 0); err != nil {
+	if err := host.BindMemory(memory, from, 0); err != nil {
 		return 0, err
 	}
 	for i := 0; i < len(memory); i += 4096 {
 		memory[i] = 1
 	}
 	start := clock.Now()
-	if err := bindMemory(memory, to, moveFlag); err != nil {
+	if err := host.BindMemory(memory, to, moveFlag); err != nil {
 		return 0, err
 	}
 	return probeBytes / clock.Now().Sub(start).Seconds(), nil
-}
-
-// bindMemory binds memory to a node (mbind(2)).
-func bindMemory(memory []byte, node, flags int) error {
-	mask := make([]uint64, node/64+1)
-	mask[node/64] = 1 << (node % 64)
-	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&memory[0])), uintptr(len(memory)), policyBind, uintptr(unsafe.Pointer(&mask[0])), uintptr(64*len(mask)+1), uintptr(flags))
-	if errno != 0 {
-		return errno
-	}
-	return nil
 }

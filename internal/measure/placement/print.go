@@ -184,14 +184,7 @@ func (v *View) hugeGrid() *ui.Grid {
 func (v *View) distanceGrid() *ui.Grid {
 	g := &ui.Grid{Columns: []ui.Column{{Head: "node", Right: true}, {Head: "to nodes " + v.numbers()}}}
 	for _, n := range v.Nodes {
-		row := cell(n.Distances, func(all []int64) string {
-			var words []string
-			for _, d := range all {
-				words = append(words, strconv.FormatInt(d, 10))
-			}
-			return strings.Join(words, " ")
-		})
-		g.Rows = append(g.Rows, []string{strconv.Itoa(n.Number), row})
+		g.Rows = append(g.Rows, []string{strconv.Itoa(n.Number), cell(n.Distances, numbers)})
 	}
 	return g
 }

@@ -3,7 +3,6 @@ package prove
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -94,9 +93,9 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 		}
 		return out, nil
 	}
-	var e Evidence
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return nil, fmt.Errorf("run %s: %w", r.ID, err)
+	e, err := EvidenceOf(r)
+	if err != nil {
+		return nil, err
 	}
 	metrics := e.Design.deciding()
 	for _, g := range e.Design.Guards {

@@ -1,7 +1,6 @@
 package prove
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -35,13 +34,14 @@ type Effect struct {
 }
 
 func (c *Comparison) effects(a, b *evidence.Run) error {
-	var of [2]Evidence
-	for i, r := range []*evidence.Run{a, b} {
-		if err := json.Unmarshal(r.Body, &of[i]); err != nil {
-			return fmt.Errorf("run %s: %w", r.ID, err)
-		}
+	first, err := EvidenceOf(a)
+	if err != nil {
+		return err
 	}
-	first, second := &of[0], &of[1]
+	second, err := EvidenceOf(b)
+	if err != nil {
+		return err
+	}
 	m := first.Design.Metric
 	if m != second.Design.Metric {
 		return fmt.Errorf("the experiments measured different things: %s and %s", metric(m), metric(second.Design.Metric))
@@ -62,27 +62,28 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 	c.Alpha = first.Design.Alpha + second.Design.Alpha
 	var seen [2]Verdict
 	for i, side := range []struct {
-		run    *evidence.Run
+		id     string
+		of     *Evidence
 		effect *Effect
-	}{{a, &e.A}, {b, &e.B}} {
+	}{{a.ID, first, &e.A}, {b.ID, second, &e.B}} {
 		// Judge both by the same method from the samples, not by the recorded verdicts.
 		otherwise := (*Otherwise)(nil)
-		err := of[i].Again()
+		err := side.of.Again()
 		switch {
 		case errors.As(err, &otherwise) && otherwise.Err != nil:
 			// Another method's samples: its recorded effect counts.
 			side.effect.Judged = fmt.Sprintf("evaluated by method %d; its recorded effect is compared", otherwise.Method)
-			seen[i] = of[i].Verdict
+			seen[i] = side.of.Verdict
 			side.effect.Effect, side.effect.Interval = seen[i].Effect, seen[i].Interval
 			continue
 		case otherwise != nil:
 			side.effect.Judged = otherwise.Error() + "; this version of fettle calculated the effect"
 		case err != nil:
-			return fmt.Errorf("run %s: %w", side.run.ID, err)
+			return fmt.Errorf("run %s: %w", side.id, err)
 		}
-		all, err := Looks(of[i].Design, of[i].Visits)
+		all, err := Looks(side.of.Design, side.of.Visits)
 		if err != nil {
-			return fmt.Errorf("run %s: %w", side.run.ID, err)
+			return fmt.Errorf("run %s: %w", side.id, err)
 		}
 		if len(all) > 0 { // otherwise nothing is known yet
 			seen[i] = all[len(all)-1]

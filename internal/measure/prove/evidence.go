@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"fettle.dev/fettle/internal/evidence"
 	"fettle.dev/fettle/internal/setting"
 	"fettle.dev/fettle/internal/stats"
 	"fettle.dev/fettle/internal/ui"
@@ -66,6 +67,15 @@ type Evidence struct {
 	Resumed []Resumption `json:"resumed,omitempty"`
 
 	Visits []Visit `json:"visits"`
+}
+
+// EvidenceOf returns the evidence in the record of an experiment.
+func EvidenceOf(r *evidence.Run) (*Evidence, error) {
+	e := new(Evidence)
+	if err := json.Unmarshal(r.Body, e); err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.ID, err)
+	}
+	return e, nil
 }
 
 // Resumption is the point at which an experiment was resumed after it had ended.

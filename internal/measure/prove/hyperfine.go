@@ -37,9 +37,9 @@ func Hyperfine(w io.Writer, runs []*evidence.Run) error {
 		if r.Kind != "prove" {
 			return fmt.Errorf("run %s: a run of kind %q has no commands to export", r.ID, r.Kind)
 		}
-		var e Evidence
-		if err := json.Unmarshal(r.Body, &e); err != nil {
-			return fmt.Errorf("run %s: %w", r.ID, err)
+		e, err := EvidenceOf(r)
+		if err != nil {
+			return err
 		}
 		for _, arm := range []Arm{Without, With} {
 			result, err := e.hyperfine(arm)

@@ -1,7 +1,6 @@
 package runpage
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -23,9 +22,9 @@ var tones = map[prove.Word]page.Tone{prove.Better: page.Good, prove.Worse: page.
 // proofPage prints an experiment: the verdict with its interval, the runs in order, the knowledge
 // after each block, and the details.
 func proofPage(p *page.Page, r *evidence.Run) error {
-	var e prove.Evidence
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return fmt.Errorf("run %s: %w", r.ID, err)
+	e, err := prove.EvidenceOf(r)
+	if err != nil {
+		return err
 	}
 	if tones[e.Word] == "" {
 		return fmt.Errorf("run %s: its verdict is %q", r.ID, e.Word)
@@ -43,7 +42,7 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	}
 	var rows []page.Interval
 	for _, j := range e.Judged() {
-		of := e
+		of := *e
 		of.Design.Metric, of.Verdict = j.Metric, j.Verdict
 		for _, l := range sentences(&of) {
 			p.Headline(l)
@@ -62,18 +61,18 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 		p.Note(again.Error())
 	}
 	if len(rows) > 0 {
-		intervals(p, "Effect of "+subject(&e), rows, e.Design.Margin)
+		intervals(p, "Effect of "+subject(e), rows, e.Design.Margin)
 	}
-	visits(p, &e)
-	looks(p, &e, seen)
+	visits(p, e)
+	looks(p, e, seen)
 	p.Heading("the experiment")
-	details := prove.Details(r, &e)
+	details := prove.Details(r, e)
 	p.Table(details.Table(""))
-	changes(p, &e)
+	changes(p, e)
 	if len(e.Moved) > 0 {
 		p.Heading("what else changed")
 		p.Line("Exploratory: with this many counters, some differ by chance.")
-		moved := prove.MovedGrid(&e)
+		moved := prove.MovedGrid(e)
 		p.Table(moved.Table(""))
 	}
 	command := r.Command

@@ -137,15 +137,15 @@ func show(s *ui.Screen, r *evidence.Run) error {
 func effects(p *page.Page, runs []*evidence.Run) error {
 	var rows []page.Interval
 	for _, r := range runs {
-		var e prove.Evidence
 		if r.Kind != "prove" {
 			continue
 		}
-		if err := json.Unmarshal(r.Body, &e); err != nil {
-			return fmt.Errorf("run %s: %w", r.ID, err)
+		e, err := prove.EvidenceOf(r)
+		if err != nil {
+			return err
 		}
 		if e.Effect != nil {
-			rows = append(rows, interval(r.ID, &e))
+			rows = append(rows, interval(r.ID, e))
 		}
 	}
 	if len(rows) > 0 {

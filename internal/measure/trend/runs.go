@@ -71,9 +71,9 @@ type asked struct {
 // baseline returns the measurements of an experiment without its change, or of command A: one series
 // per metric. It returns no series for running work, whose load differs each time.
 func baseline(r *evidence.Run) (out []measurements, err error) {
-	var e prove.Evidence
-	if err := json.Unmarshal(r.Body, &e); err != nil {
-		return nil, fmt.Errorf("run %s: %w", r.ID, err)
+	e, err := prove.EvidenceOf(r)
+	if err != nil {
+		return nil, err
 	}
 	if e.Design.Live != nil {
 		return nil, nil
