@@ -122,9 +122,9 @@ func (a *app) benchMemory(ctx context.Context, o benchMemoryOptions) error {
 // measureMemoryCommand returns the hidden command for the process of one run.
 func measureMemoryCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "measure-memory VISIT", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "measure-memory TASK", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var v memory.Visit
+			var v memory.Task
 			if err := json.Unmarshal([]byte(args[0]), &v); err != nil {
 				return ui.Exit(ui.Usage, err)
 			}

@@ -56,7 +56,7 @@ var guides = map[string]cliutil.Guide{
 	"bench network":        {Page: "bench-network.md", Calls: []string{"ssh:capsule.example.com", "--serve 192.0.2.7", "ssh:node2 --cells send-1,udp --for 30s"}},
 	"bench memory":         {Page: "bench-memory.md", Calls: []string{"--size 512MiB", "--cells 4k,thp --no-reserve"}},
 	"bench postgres":       {Page: "bench-postgres.md", Calls: []string{"--scale 50", "--read-only --clients 1,4,16", "--tables"}},
-	"measure-memory":       {Calls: []string{"visit.json"}},
+	"measure-memory":       {Calls: []string{"task.json"}},
 	"prove":                {Page: "prove.md", Calls: []string{"--profile virtual-guest -- make -B", "--set vm.swappiness=10 --bench disk:randrw", "--plan plan.json --live --metric pressure:io", "--a 'gzip -k -f data' --b 'zstd -k -f data'"}},
 	"search":               {Page: "search.md", Calls: []string{"--try vm.swappiness=10,30,100 --try vm.dirty_ratio=5,10,40 -- make -B", "--try sysfs:/sys/block/sda/queue/read_ahead_kb=128,512,4096 --bench disk:buffered-read@/srv --dry-run"}},
 	"quiet":                {Page: "quiet.md", Calls: []string{"--dry-run", "-- go test -bench . -count 10", "--cpus 2-3 --reason 'benchmark run'"}},

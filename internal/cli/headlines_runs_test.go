@@ -34,7 +34,7 @@ type measuredRun struct {
 // measuredRuns has a result of each kind.
 var measuredRuns = []measuredRun{
 	{disk.Kind, "/srv: fast enough for Pulp and PostgreSQL", &disk.Evidence{Places: []disk.Measured{{Place: disk.Place{Directory: "/srv"}, Results: []disk.Result{
-		{Cell: disk.Cell{Name: "stream-read", Unit: "MB/s"}, Value: 894, Visits: make([]disk.Visit, 3)}, {Cell: disk.Cell{Name: "block-4k", Unit: "MB/s"}, Value: 50.94, Spread: 0.12, Visits: make([]disk.Visit, 3)}}}}}},
+		{Cell: disk.Cell{Name: "stream-read", Unit: "MB/s"}, Value: 894, Samples: make([]disk.Sample, 3)}, {Cell: disk.Cell{Name: "block-4k", Unit: "MB/s"}, Value: 50.94, Spread: 0.12, Samples: make([]disk.Sample, 3)}}}}}},
 	{"bench-memory", "a random read: 4k 170 ns; thp 155 ns (1.09 times as fast as 4k, interval 1.04 to 1.14)", &memory.Result{Rounds: 13, SizeBytes: 32 << 20, Left: []memory.LeftOut{{Cell: "hugetlb-2m", Why: "--no-reserve: no huge pages are reserved"}},
 		Cells:       []memory.Summary{{Cell: "4k", Random: 169.5, Touch: 0.544}, {Cell: "thp", Random: 155.2, Touch: 0.169}},
 		Comparisons: []memory.Comparison{{Cell: "thp", Against: "4k", Measure: memory.Random, Speed: 1.09, Interval: &[2]float64{1.04, 1.14}}, {Cell: "thp", Against: "4k", Measure: memory.Touch, Speed: 0.9, Interval: &[2]float64{0.7, 1.2}}}}},
@@ -52,7 +52,7 @@ var measuredRuns = []measuredRun{
 		Connect: mqtt.Connect{Connected: 1014, Failures: map[string]engine.FailureCount{"closed-early": {N: 3986}}}, Rounds: []mqtt.Round{{Settings: "ttl=5s,resend=15m,limit=none", Jobs: 5000}}}},
 	{search.Kind, "not proved: vm.swappiness=10: cannot tell yet [-1, 3.4]: about 40 more runs", &search.Evidence{Text: "not proved: vm.swappiness=10: cannot tell yet [-1, 3.4]: about 40 more runs", Metric: prove.Metric{Name: "time", Unit: "s"},
 		Design: search.Design{Runs: 60, Space: search.Space{Knobs: []search.Knob{{Name: "vm.swappiness", Settings: []string{"vm.swappiness"}, Levels: []string{"10", "60"}, Default: 1}}}}, Best: []string{"vm.swappiness=10"}, Seen: 0.03,
-		Proof: &search.Proof{Run: "0123456789abcdef", Word: prove.CannotTell, Text: "cannot tell yet [-1, 3.4]: about 40 more runs"}, Visits: []search.Visit{{Value: 1, Step: search.Step{Point: search.Point{1}}}, {Step: search.Step{Point: search.Point{0}}, Stopped: "the work failed: exit status 4"}}}},
+		Proof: &search.Proof{Run: "0123456789abcdef", Word: prove.CannotTell, Text: "cannot tell yet [-1, 3.4]: about 40 more runs"}, Samples: []search.Sample{{Value: 1, Step: search.Step{Point: search.Point{1}}}, {Step: search.Step{Point: search.Point{0}}, Stopped: "the work failed: exit status 4"}}}},
 	{scenario.Kind, "✗ 0 of 1 threshold met; not met: host errors < 1% (20 %)", &scenario.Result{Word: scenario.Measured, Text: "80 of 100 hosts did all steps (p50 1.2 s, p99 9.3 s); step register: wrong-status 20 times, as status 502", Scenario: "registration", StandIn: "foreman", Model: "closed", Hosts: 100, Repeat: 1, RunID: "20261130-080000-4711ab",
 		Gates: []scenario.Judged{{Result: engine.Result{Gate: "errors < 1%", Text: "20 %"}}}, Whole: scenario.Figures{Runs: 100, Errors: 20, ErrorShare: 0.2, Latency: engine.Times{N: 80, P50S: 1.2, P99S: 9.3}}, Created: &scenario.Created{Intended: 100, Known: 80},
 		Steps: []scenario.Step{{Name: "register", Kind: "http", Figures: scenario.Figures{Runs: 100, Errors: 20, Causes: map[string]engine.FailureCount{"wrong-status": {N: 20, Example: "status 502"}}}}}}},

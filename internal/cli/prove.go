@@ -113,7 +113,7 @@ func (a *app) prove(ctx context.Context, o experiment.Options, work []string) er
 	case exporters[a.screen.Format] != nil:
 		a.screen.Say("%s", r.Body.Text)
 		return errors.Join(err, exporters[a.screen.Format](a.screen.Out, []*evidence.Run{r.Run}))
-	case r.Visits > 0:
+	case r.Samples > 0:
 		return a.printRun(r.Run, r.Run.ID, r.Body, err)
 	}
 	return err

@@ -105,8 +105,8 @@ func TestProveLive(t *testing.T) {
 	if e.Word == prove.Worse || e.Word == prove.NoEffect || e.Effect == nil || *e.Effect <= 0 {
 		t.Errorf("%+v", e.Verdict)
 	}
-	if e.Design.Live == nil || e.Design.Live.WindowS != 0.04 || len(e.Work) != 0 || e.Covariate == nil || e.Second.Between == nil || len(e.Visits) < 14 {
-		t.Errorf("%+v, covariate %v, %d windows", e.Design.Live, e.Covariate, len(e.Visits))
+	if e.Design.Live == nil || e.Design.Live.WindowS != 0.04 || len(e.Work) != 0 || e.Covariate == nil || e.Second.Between == nil || len(e.Samples) < 14 {
+		t.Errorf("%+v, covariate %v, %d windows", e.Design.Live, e.Covariate, len(e.Samples))
 	}
 	show, err := s.command("runs", "show", r.ID).CombinedOutput()
 	if err != nil || !strings.Contains(string(show), "running work, measured in windows of 40ms; the first 5ms after each switch do not count") || !strings.Contains(string(show), "covariate") {

@@ -43,7 +43,7 @@ func TestBenchProve(t *testing.T) {
 	var ratios, switches, others []float64
 	visits := 0
 	for range 5 {
-		all := visitsOf(t, experiment())
+		all := samplesOf(t, experiment())
 		visits = len(all)
 		own, elapsed := 0.0, 0.0
 		for i, v := range all {
@@ -64,7 +64,7 @@ func TestBenchProve(t *testing.T) {
 		ratios = append(ratios, elapsed/own)
 	}
 	counted := filepath.Join(t.TempDir(), "strace")
-	traced := visitsOf(t, experiment("strace", "-f", "-c", "-e", "trace=fsync,fdatasync", "-o", counted))
+	traced := samplesOf(t, experiment("strace", "-f", "-c", "-e", "trace=fsync,fdatasync", "-o", counted))
 	times := 0
 	for _, v := range traced {
 		if v.Switch {
@@ -92,8 +92,8 @@ func TestBenchProve(t *testing.T) {
 	record(t, "prove", b.String(), unmet)
 }
 
-// visitsOf returns the visits of an experiment that fettle printed as JSON.
-func visitsOf(t *testing.T, text []byte) []prove.Visit {
+// samplesOf returns the samples of an experiment that fettle printed as JSON.
+func samplesOf(t *testing.T, text []byte) []prove.Sample {
 	t.Helper()
 	var r evidence.Run
 	var e prove.Evidence
@@ -103,7 +103,7 @@ func visitsOf(t *testing.T, text []byte) []prove.Visit {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		t.Fatal(err)
 	}
-	return e.Visits
+	return e.Samples
 }
 
 // calls returns the number of calls in a table of strace -c.

@@ -62,13 +62,13 @@ func TestSearchProducts(t *testing.T) {
 		}
 		t.Logf("%s: %s", x.space, r.Verdict)
 		changed := 0
-		for _, v := range e.Visits {
+		for _, v := range e.Samples {
 			if !v.Point.Equal(e.Design.Default()) && v.Stopped == "" && v.Value > 0 {
 				changed++
 			}
 		}
 		if changed < 4 {
-			t.Errorf("%s: %d runs with a change: %+v", x.space, changed, e.Visits)
+			t.Errorf("%s: %d runs with a change: %+v", x.space, changed, e.Samples)
 		}
 		for path, text := range configuration(t) {
 			if before[path] != text {

@@ -15,11 +15,11 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// RestAfterMove is the time for which repeated passes leave a moved process alone, as numad does.
-const RestAfterMove = 5 * time.Minute
+// restAfterMove is the time for which repeated passes leave a moved process alone, as numad does.
+const restAfterMove = 5 * time.Minute
 
 // Rest returns a function that returns why repeated passes leave a process alone, or "": its last
-// move was undone, or made less than RestAfterMove ago. Undos for which forget returns true are
+// move was undone, or made less than restAfterMove ago. Undos for which forget returns true are
 // ignored.
 func Rest(state *journal.State, now time.Time, forget func(undo *journal.Tx) bool) func(host.TaskID) string {
 	last := map[setting.Setting]*journal.Tx{}
@@ -39,8 +39,8 @@ func Rest(state *journal.State, now time.Time, forget func(undo *journal.Tx) boo
 		switch {
 		case t.Commit != nil && undo != nil && !forget(undo):
 			return fmt.Sprintf("its move was undone by transaction %d", undo.ID)
-		case undo == nil && now.Sub(t.Time).Abs() < RestAfterMove:
-			return fmt.Sprintf("moved by transaction %d less than %s min ago", t.ID, unit.Digits(RestAfterMove.Minutes()))
+		case undo == nil && now.Sub(t.Time).Abs() < restAfterMove:
+			return fmt.Sprintf("moved by transaction %d less than %s min ago", t.ID, unit.Digits(restAfterMove.Minutes()))
 		}
 		return ""
 	}

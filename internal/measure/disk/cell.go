@@ -44,7 +44,7 @@ func (c Cell) More() bool { return c.Unit != "ms" }
 func (c Cell) reads() bool  { return c.RW != "write" }
 func (c Cell) writes() bool { return c.RW != "read" && c.RW != "randread" }
 
-// value returns the value of a visit (one measurement), in the cell's unit.
+// value returns the value of a sample (one measurement), in the cell's unit.
 func (c Cell) value(f *Figures) float64 {
 	switch c.Unit {
 	case "ms":

@@ -16,7 +16,7 @@ type Compared struct {
 	Doubtful bool
 }
 
-// Chart returns the directories and the References, fastest reads first. It is nil if no directory
+// Chart returns the directories and the references, fastest reads first. It is nil if no directory
 // has both figures.
 func (e *Evidence) Chart() (rows []Compared) {
 	for _, p := range e.Places {
@@ -43,7 +43,7 @@ func (e *Evidence) Chart() (rows []Compared) {
 	if len(rows) == 0 {
 		return nil
 	}
-	for _, d := range References {
+	for _, d := range references {
 		rows = append(rows, Compared{Name: d.Device, Read: d.Read, Write: d.Write})
 	}
 	slices.SortStableFunc(rows, func(a, b Compared) int { return cmp.Compare(b.Read, a.Read) })

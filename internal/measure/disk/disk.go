@@ -85,7 +85,7 @@ func (e *Evidence) Print(s *ui.Screen, r *evidence.Run) {
 	if chart := diskChart(e); (s.Wide || s.Width == 0) && len(chart.Rows) > 0 {
 		fmt.Fprintln(s.Out, "\nCompared with the devices in Red Hat's solution, which were measured with 4 KiB requests through the page cache:")
 		chart.Write(s)
-		for _, d := range References {
+		for _, d := range references {
 			if d.Note != "" {
 				fmt.Fprintf(s.Out, "  %s: %s\n", d.Device, d.Note)
 			}
@@ -105,7 +105,7 @@ func diskVerdicts(s *ui.Screen, p Measured) {
 		g.Rows = append(g.Rows, []string{string(j.Verdict), j.Name, j.Figure(), j.Text})
 	}
 	if f := p.Foreman; f != nil {
-		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "verdict of foreman-maintain", f.Figure(), ForemanQuestion})
+		g.Rows = append(g.Rows, []string{"(" + f.Says + ")", "verdict of foreman-maintain", f.Figure(), foremanQuestion})
 	}
 	if len(g.Rows) == 0 {
 		return

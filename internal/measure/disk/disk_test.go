@@ -78,14 +78,14 @@ func TestSteady(t *testing.T) {
 	fallen := simulate(300, cliff(40*gb, 1000e6, 100e6))
 	write, _ := Find("write")
 	mixed, _ := Find("randrw")
-	v := Visit{Value: 220, PerSecond: fallen}
+	v := Sample{Value: 220, PerSecond: fallen}
 	if got := lastly(write, &v); math.Abs(got-100) > 10 {
 		t.Errorf("%.3g MB/s, want 100", got)
 	}
 	if got := lastly(mixed, &v); math.Abs(got-100e6/4096) > 2500 {
 		t.Errorf("%.4g 1/s, want %.4g", got, 100e6/4096)
 	}
-	if got := lastly(write, &Visit{Value: 220, PerSecond: fallen[:5]}); got != 220 {
+	if got := lastly(write, &Sample{Value: 220, PerSecond: fallen[:5]}); got != 220 {
 		t.Errorf("of 5 s: %.3g", got)
 	}
 	if text := settled(fallen, usualWindow).Text(); !strings.HasPrefix(text, "yes, for 60 s; 7") || !strings.Contains(text, " MB/s at first, ") {
@@ -121,35 +121,35 @@ func TestDoubts(t *testing.T) {
 	deep, _ := Find("depth-32")
 	disk := place(fact.ClassSSD, "sda")
 	for name, c := range map[string]struct {
-		cell  Cell
-		place *Place
-		visit Visit
-		want  string
+		cell   Cell
+		place  *Place
+		sample Sample
+		want   string
 	}{
-		"as it should be":                {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 101 * mb, Reads: 1700, Writes: 3, WrittenBytes: 20 << 10}}, ""},
-		"silently buffered, cached":      {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 3 * mb}, "cached"},
-		"silently buffered, not cached":  {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 102 * mb, Resident: new(0.09)}, "cached"},
-		"silently buffered writes":       {write, disk, Visit{InFlight: 8, Write: read(100*mb, 100), Resident: new(0.09)}, "cached"},
-		"left behind by others":          {write, disk, Visit{InFlight: 8, Write: read(1000*mb, 100), Resident: new(0.01)}, ""},
-		"a read-ahead too many":          {cold, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 106 * mb, Resident: new(0.1)}, ""},
-		"cold that was warm":             {cold, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 40 * mb}, "cached"},
-		"warm":                           {warm, disk, Visit{Read: read(900*mb, 200000), Resident: new(0.06)}, ""},
-		"warm that was cold":             {warm, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 60 * mb}, "not-cached"},
-		"others read":                    {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 120 * mb, Reads: 2000}}, "contended"},
-		"others write":                   {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 100 * mb, WrittenBytes: 20 * mb, Writes: 20}}, "contended"},
-		"others write in small pieces":   {direct, disk, Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 100 * mb, WrittenBytes: mb / 2, Writes: 200}}, "contended"},
-		"others read meanwhile we write": {write, disk, Visit{InFlight: 8, Write: read(100*mb, 100), Device: &Traffic{WrittenBytes: 100 * mb, ReadBytes: 30 * mb, Reads: 30}}, "contended"},
-		"others write as we do":          {write, disk, Visit{InFlight: 8, Write: read(100*mb, 100), Device: &Traffic{WrittenBytes: 200 * mb}}, "contended"},
-		"the journal's part":             {etcd, disk, Visit{Write: read(10*mb, 1300), Sync: &Latency{N: 1300}, Device: &Traffic{WrittenBytes: 40 * mb, Writes: 4000}}, ""},
-		"too few syncs":                  {etcd, disk, Visit{Write: read(mb, 130), Sync: &Latency{N: 130}}, "few"},
-		"32 in flight":                   {deep, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 100 * mb, InFlight: 31.8}, ""},
-		"a few in flight":                {deep, disk, Visit{Read: read(100*mb, 25600), StorageBytes: 100 * mb, InFlight: 3}, "shallow"},
-		"tmpfs":                          {direct, place(fact.ClassMemory, ""), Visit{Read: read(100*mb, 1600)}, "memory"},
-		"a network that does not count":  {direct, place(fact.ClassNetwork, ""), Visit{Read: read(100*mb, 1600)}, "unproven"},
-		"a network that counts":          {direct, place(fact.ClassNetwork, ""), Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb}, ""},
+		"as it should be":                {direct, disk, Sample{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 101 * mb, Reads: 1700, Writes: 3, WrittenBytes: 20 << 10}}, ""},
+		"silently buffered, cached":      {direct, disk, Sample{Read: read(100*mb, 1600), StorageBytes: 3 * mb}, "cached"},
+		"silently buffered, not cached":  {direct, disk, Sample{Read: read(100*mb, 1600), StorageBytes: 102 * mb, Resident: new(0.09)}, "cached"},
+		"silently buffered writes":       {write, disk, Sample{InFlight: 8, Write: read(100*mb, 100), Resident: new(0.09)}, "cached"},
+		"left behind by others":          {write, disk, Sample{InFlight: 8, Write: read(1000*mb, 100), Resident: new(0.01)}, ""},
+		"a read-ahead too many":          {cold, disk, Sample{Read: read(100*mb, 25600), StorageBytes: 106 * mb, Resident: new(0.1)}, ""},
+		"cold that was warm":             {cold, disk, Sample{Read: read(100*mb, 25600), StorageBytes: 40 * mb}, "cached"},
+		"warm":                           {warm, disk, Sample{Read: read(900*mb, 200000), Resident: new(0.06)}, ""},
+		"warm that was cold":             {warm, disk, Sample{Read: read(100*mb, 25600), StorageBytes: 60 * mb}, "not-cached"},
+		"others read":                    {direct, disk, Sample{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 120 * mb, Reads: 2000}}, "contended"},
+		"others write":                   {direct, disk, Sample{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 100 * mb, WrittenBytes: 20 * mb, Writes: 20}}, "contended"},
+		"others write in small pieces":   {direct, disk, Sample{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Device: &Traffic{ReadBytes: 100 * mb, WrittenBytes: mb / 2, Writes: 200}}, "contended"},
+		"others read meanwhile we write": {write, disk, Sample{InFlight: 8, Write: read(100*mb, 100), Device: &Traffic{WrittenBytes: 100 * mb, ReadBytes: 30 * mb, Reads: 30}}, "contended"},
+		"others write as we do":          {write, disk, Sample{InFlight: 8, Write: read(100*mb, 100), Device: &Traffic{WrittenBytes: 200 * mb}}, "contended"},
+		"the journal's part":             {etcd, disk, Sample{Write: read(10*mb, 1300), Sync: &Latency{N: 1300}, Device: &Traffic{WrittenBytes: 40 * mb, Writes: 4000}}, ""},
+		"too few syncs":                  {etcd, disk, Sample{Write: read(mb, 130), Sync: &Latency{N: 130}}, "few"},
+		"32 in flight":                   {deep, disk, Sample{Read: read(100*mb, 25600), StorageBytes: 100 * mb, InFlight: 31.8}, ""},
+		"a few in flight":                {deep, disk, Sample{Read: read(100*mb, 25600), StorageBytes: 100 * mb, InFlight: 3}, "shallow"},
+		"tmpfs":                          {direct, place(fact.ClassMemory, ""), Sample{Read: read(100*mb, 1600)}, "memory"},
+		"a network that does not count":  {direct, place(fact.ClassNetwork, ""), Sample{Read: read(100*mb, 1600)}, "unproven"},
+		"a network that counts":          {direct, place(fact.ClassNetwork, ""), Sample{Read: read(100*mb, 1600), StorageBytes: 100 * mb}, ""},
 	} {
 		var kinds []string
-		for _, d := range doubts(c.cell, c.place, &c.visit) {
+		for _, d := range doubts(c.cell, c.place, &c.sample) {
 			kinds = append(kinds, string(d.Kind))
 			if d.Text == "" {
 				t.Errorf("%s: %s without a reason", name, d.Kind)
@@ -161,24 +161,24 @@ func TestDoubts(t *testing.T) {
 	}
 	refusing := place(fact.ClassSSD, "sda")
 	refusing.NoDirect = "it refuses"
-	if d := doubts(direct, refusing, &Visit{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Resident: new(0.1)}); len(d) != 1 || d[0].Kind != Refused {
+	if d := doubts(direct, refusing, &Sample{Read: read(100*mb, 1600), StorageBytes: 100 * mb, Resident: new(0.1)}); len(d) != 1 || d[0].Kind != Refused {
 		t.Errorf("%v", d)
 	}
 }
 
 func TestJudge(t *testing.T) {
 	stream := func(mibs ...float64) Result {
-		var visits []Visit
+		var samples []Sample
 		c, _ := Find("read")
 		for _, m := range mibs {
-			visits = append(visits, Visit{Value: m * (1 << 20) / 1e6, Read: &Side{Bytes: 1 << 30}, StorageBytes: 1 << 30})
+			samples = append(samples, Sample{Value: m * (1 << 20) / 1e6, Read: &Side{Bytes: 1 << 30}, StorageBytes: 1 << 30})
 		}
-		return result(Quick, c, visits)
+		return result(Quick, c, samples)
 	}
 	etcd := func(p99, rate float64) Result {
 		c, _ := Find("etcd")
-		v := Visit{Value: p99, Write: &Side{IOPS: rate}, Sync: &Latency{N: 1500, P99: p99 / 1000}}
-		return result(Quick, c, []Visit{v, v, v})
+		v := Sample{Value: p99, Write: &Side{IOPS: rate}, Sync: &Latency{N: 1500, P99: p99 / 1000}}
+		return result(Quick, c, []Sample{v, v, v})
 	}
 	for _, c := range []struct {
 		class   fact.Class
@@ -220,10 +220,10 @@ func TestJudge(t *testing.T) {
 	if j := judge(place(fact.ClassNVMe, "sda"), []Result{cached}); j[0].Verdict != NoVerdict || j[0].Text != cached.Doubts[0].Text {
 		t.Errorf("a cache: %+v", j)
 	}
-	if w := Overall([]Judgment{{Verdict: Pass}, {Verdict: NoVerdict}, {Verdict: Warn}}); w != Warn {
+	if w := overall([]Judgment{{Verdict: Pass}, {Verdict: NoVerdict}, {Verdict: Warn}}); w != Warn {
 		t.Error(w)
 	}
-	if w := Overall(nil); w != NoVerdict {
+	if w := overall(nil); w != NoVerdict {
 		t.Error(w)
 	}
 }
@@ -244,20 +244,20 @@ func TestForemanMaintain(t *testing.T) {
 // a doubt.
 func TestDoubtsOfACell(t *testing.T) {
 	c, _ := Find("read")
-	visit := func(kinds ...DoubtKind) Visit {
-		v := Visit{Value: 100, Read: &Side{Bytes: 1}}
+	sample := func(kinds ...DoubtKind) Sample {
+		v := Sample{Value: 100, Read: &Side{Bytes: 1}}
 		for _, k := range kinds {
 			v.Doubts = append(v.Doubts, Doubt{k, "x"})
 		}
 		return v
 	}
-	for want, visits := range map[string][]Visit{
-		"":                 {visit(), visit(), visit(Contended)},
-		"contended":        {visit(Contended), visit(), visit(Contended)},
-		"cached contended": {visit(Contended, Cached), visit(Cached), visit(Contended)},
+	for want, samples := range map[string][]Sample{
+		"":                 {sample(), sample(), sample(Contended)},
+		"contended":        {sample(Contended), sample(), sample(Contended)},
+		"cached contended": {sample(Contended, Cached), sample(Cached), sample(Contended)},
 	} {
 		var kinds []string
-		for _, d := range result(Quick, c, visits).Doubts {
+		for _, d := range result(Quick, c, samples).Doubts {
 			kinds = append(kinds, string(d.Kind))
 		}
 		slices.Sort(kinds)
@@ -271,8 +271,8 @@ func TestSeries(t *testing.T) {
 	etcd, _ := Find("etcd")
 	read, _ := Find("read")
 	e := Evidence{Plan: NewPlan(Quick, 1, 0), Places: []Measured{{Place: Place{Directory: "/srv"}, Results: []Result{
-		result(Quick, read, []Visit{{Value: 5, Read: &Side{}}, {Value: 6, Read: &Side{}}}),
-		result(Quick, etcd, []Visit{{Value: 2, Write: &Side{IOPS: 700}, Sync: &Latency{}}}),
+		result(Quick, read, []Sample{{Value: 5, Read: &Side{}}, {Value: 6, Read: &Side{}}}),
+		result(Quick, etcd, []Sample{{Value: 2, Write: &Side{IOPS: 700}, Sync: &Latency{}}}),
 	}}}}
 	e.Sum("kvm")
 	want := "[{disk:stream-read@/srv MB/s true [5 6]} {disk:etcd@/srv ms false [2]} {disk:etcd-rate@/srv 1/s true [700]}]"
@@ -303,10 +303,10 @@ func TestNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.SizeBytes = 1 << 60
-	if err := p.Open(); !errors.Is(err, ErrNoRoom) {
+	if err := p.Open(); !errors.Is(err, errNoRoom) {
 		t.Error(err)
 	}
-	for why, want := range map[error]error{unix.EDQUOT: ErrNoRoom, unix.EROFS: ErrUnwritable, unix.EPERM: ErrUnwritable} {
+	for why, want := range map[error]error{unix.EDQUOT: errNoRoom, unix.EROFS: errUnwritable, unix.EPERM: errUnwritable} {
 		if err := unmade(&os.PathError{Op: "x", Path: "y", Err: why}); !errors.Is(err, want) || !errors.Is(err, why) {
 			t.Error(err)
 		}

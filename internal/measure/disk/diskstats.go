@@ -65,8 +65,8 @@ const (
 	slack      = 16 << 20 // bytes that the file system may add
 )
 
-// contention describes I/O of other processes that disturbed a visit, or returns "".
-func contention(c Cell, v *Visit) string {
+// contention describes I/O of other processes that disturbed a sample, or returns "".
+func contention(c Cell, v *Sample) string {
 	if v.Device == nil {
 		return ""
 	}

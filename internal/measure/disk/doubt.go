@@ -38,8 +38,8 @@ const (
 	really      = 0.8 // share of the requested depth that must be reached
 )
 
-// doubts returns the doubts about one visit.
-func doubts(c Cell, p *Place, v *Visit) (out []Doubt) {
+// doubts returns the doubts about one sample.
+func doubts(c Cell, p *Place, v *Sample) (out []Doubt) {
 	add := func(kind DoubtKind, format string, args ...any) {
 		out = append(out, Doubt{kind, text.Sprintf(format, args...)})
 	}

@@ -49,12 +49,12 @@ type Measured struct {
 	Foreman *ForemanMaintain `json:"foreman_maintain,omitempty"`
 }
 
-// Result is a cell with its visits.
+// Result is a cell with its samples.
 type Result struct {
 	Cell
-	Value  float64 `json:"value"` // median of the visits
+	Value  float64 `json:"value"` // median of the samples
 	Spread float64 `json:"spread_ratio"`
-	// InFlight and the fields below are medians of the visits.
+	// InFlight and the fields below are medians of the samples.
 	InFlight float64 `json:"requests_in_flight"`
 	MeanS    float64 `json:"latency_mean_s"`
 	P50S     float64 `json:"latency_p50_s"`
@@ -64,7 +64,7 @@ type Result struct {
 	FromStorage *float64 `json:"from_storage_ratio,omitempty"`
 	Steady      Steady   `json:"steady"`
 	Doubts      []Doubt  `json:"doubts,omitempty"`
-	Visits      []Visit  `json:"visits"`
+	Samples     []Sample `json:"visits"`
 }
 
 // Doubtful returns the doubt that prevents a verdict, or nil.
@@ -77,57 +77,57 @@ func (r *Result) Doubtful() *Doubt {
 	return nil
 }
 
-// result summarizes a cell's visits.
-func result(mode Mode, c Cell, visits []Visit) Result {
-	r := Result{Cell: c, Visits: visits}
-	median := func(of func(*Visit) float64) float64 {
-		all := make([]float64, len(visits))
-		for i := range visits {
-			all[i] = of(&visits[i])
+// result summarizes a cell's samples.
+func result(mode Mode, c Cell, samples []Sample) Result {
+	r := Result{Cell: c, Samples: samples}
+	median := func(of func(*Sample) float64) float64 {
+		all := make([]float64, len(samples))
+		for i := range samples {
+			all[i] = of(&samples[i])
 		}
 		return stats.Median(all)
 	}
-	side := func(v *Visit) (mean, p50, p99 float64) {
+	side := func(v *Sample) (mean, p50, p99 float64) {
 		s := v.Read
 		if s == nil {
 			s = v.Write
 		}
 		return s.Latency.Mean, s.Latency.P50, s.Latency.P99
 	}
-	values := make([]float64, len(visits))
+	values := make([]float64, len(samples))
 	var steady []Steady
-	for i, v := range visits {
+	for i, v := range samples {
 		values[i] = v.Value
 		steady = append(steady, settled(v.PerSecond, window(mode, len(v.PerSecond))))
 	}
 	r.Value, r.Spread, r.Steady = stats.Median(values), spread(values), worst(steady)
-	r.InFlight = median(func(v *Visit) float64 { return v.InFlight })
-	r.MeanS = median(func(v *Visit) float64 { m, _, _ := side(v); return m })
-	r.P50S = median(func(v *Visit) float64 { _, m, _ := side(v); return m })
-	r.P99S = median(func(v *Visit) float64 { _, _, m := side(v); return m })
+	r.InFlight = median(func(v *Sample) float64 { return v.InFlight })
+	r.MeanS = median(func(v *Sample) float64 { m, _, _ := side(v); return m })
+	r.P50S = median(func(v *Sample) float64 { _, m, _ := side(v); return m })
+	r.P99S = median(func(v *Sample) float64 { _, _, m := side(v); return m })
 	if c.Cache == Log {
-		r.MeanS, r.P50S = median(func(v *Visit) float64 { return v.Sync.Mean }), median(func(v *Visit) float64 { return v.Sync.P50 })
-		r.P99S = median(func(v *Visit) float64 { return v.Sync.P99 })
-		r.SyncsPS = median(func(v *Visit) float64 { return v.Write.IOPS })
+		r.MeanS, r.P50S = median(func(v *Sample) float64 { return v.Sync.Mean }), median(func(v *Sample) float64 { return v.Sync.P50 })
+		r.P99S = median(func(v *Sample) float64 { return v.Sync.P99 })
+		r.SyncsPS = median(func(v *Sample) float64 { return v.Write.IOPS })
 	}
 	if c.reads() {
-		share := median(func(v *Visit) float64 { return float64(v.StorageBytes) / float64(max(v.Read.Bytes, 1)) })
+		share := median(func(v *Sample) float64 { return float64(v.StorageBytes) / float64(max(v.Read.Bytes, 1)) })
 		r.FromStorage = &share
 	}
-	r.Doubts = common(visits)
+	r.Doubts = common(samples)
 	if r.Spread > mostSpread {
-		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %s differ by %.0f %% (possible causes: other guests, thin provisioning, first writes)", text.Count(len(visits), "repeat"), 100*r.Spread)})
+		r.Doubts = append(r.Doubts, Doubt{Noisy, fmt.Sprintf("the %s differ by %.0f %% (possible causes: other guests, thin provisioning, first writes)", text.Count(len(samples), "repeat"), 100*r.Spread)})
 	}
 	return r
 }
 
-// common returns the doubts of at least half of the visits. A single disturbed visit shows in the
+// common returns the doubts of at least half of the samples. A single disturbed sample shows in the
 // spread.
-func common(visits []Visit) (out []Doubt) {
+func common(samples []Sample) (out []Doubt) {
 	count := map[DoubtKind]int{}
-	for _, v := range visits {
+	for _, v := range samples {
 		for _, d := range v.Doubts {
-			if count[d.Kind]++; 2*count[d.Kind] >= len(visits) && !slices.ContainsFunc(out, func(o Doubt) bool { return o.Kind == d.Kind }) {
+			if count[d.Kind]++; 2*count[d.Kind] >= len(samples) && !slices.ContainsFunc(out, func(o Doubt) bool { return o.Kind == d.Kind }) {
 				out = append(out, d)
 			}
 		}
@@ -158,7 +158,7 @@ func series(places []Measured) (out []evidence.Series) {
 		for _, r := range p.Results {
 			s := evidence.Series{Name: "disk:" + r.Name + "@" + p.Directory, Unit: r.Unit, More: r.More()}
 			rate := evidence.Series{Name: "disk:" + r.Name + "-rate@" + p.Directory, Unit: "1/s", More: true}
-			for _, v := range r.Visits {
+			for _, v := range r.Samples {
 				s.Samples = append(s.Samples, v.Value)
 				if r.Cache == Log {
 					rate.Samples = append(rate.Samples, v.Write.IOPS)
@@ -243,7 +243,7 @@ func (e *Evidence) Sum(hypervisor string) {
 	for _, p := range e.Places {
 		all = append(all, p.Verdict...)
 	}
-	e.Verdict, e.Series, e.Warnings = Overall(all), series(e.Places), e.warnings(hypervisor)
+	e.Verdict, e.Series, e.Warnings = overall(all), series(e.Places), e.warnings(hypervisor)
 	e.Curves = curves(e.Places)
 }
 

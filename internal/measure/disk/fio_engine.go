@@ -25,23 +25,23 @@ type Engine struct {
 	Mark string
 }
 
-// ErrNone is returned if fio is not installed.
-var ErrNone = errors.New("fio is not installed")
+// errNone is returned if fio is not installed.
+var errNone = errors.New("fio is not installed")
 
 // oldest is the first version whose JSON contains the latency of syncs.
 var oldest = [2]int{3, 5}
 
 var versionNumber = internaltext.LazyRegexp(`^fio-(\d+)\.(\d+)`)
 
-// FindFio returns the fio at path, or the one in PATH if path is empty.
-func FindFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
+// findFio returns the fio at path, or the one in PATH if path is empty.
+func findFio(ctx context.Context, h *host.Host, path string) (*Engine, error) {
 	at := path
 	if at == "" {
 		at = "fio"
 	}
 	at, err := h.Exec.LookPath(at)
 	if errors.Is(err, fs.ErrNotExist) && path == "" {
-		return nil, ErrNone
+		return nil, errNone
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--fio: %w", err)
@@ -93,8 +93,8 @@ type Outcome struct {
 	Steps []Figures
 }
 
-// ErrNoFigures is returned if fio ended without figures.
-var ErrNoFigures = errors.New("fio printed no figures")
+// errNoFigures is returned if fio ended without figures.
+var errNoFigures = errors.New("fio printed no figures")
 
 // Run runs a job until it ends or until watch returns true. watch is called each second with the
 // figures so far; it may be nil.
@@ -145,7 +145,7 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 		return nil, unread
 	}
 	if len(o.Steps) == 0 {
-		return nil, fmt.Errorf("%w: %s", ErrNoFigures, cmp.Or(said, "no reason printed"))
+		return nil, fmt.Errorf("%w: %s", errNoFigures, cmp.Or(said, "no reason printed"))
 	}
 	o.Figures, o.StorageBytes = o.Steps[len(o.Steps)-1], res.ReadBytes
 	if !j.EverySecond {
@@ -154,8 +154,8 @@ func (e *Engine) Run(ctx context.Context, j Job, watch func([]Figures) bool) (*O
 	return &o, nil
 }
 
-// ErrHangs is returned if fio does not end.
-var ErrHangs = errors.New("fio hangs")
+// errHangs is returned if fio does not end.
+var errHangs = errors.New("fio hangs")
 
 // allowance is the time that a job may take beyond its runtime: on a slow disk the last requests
 // and the final fsync take long. A job without a runtime may take as long as on the slowest disk
@@ -193,7 +193,7 @@ func hangs(j Job, bound time.Duration, err error) error {
 	if errors.Is(err, host.ErrUnkillable) {
 		unkilled = "; fio was killed but has not ended; the space of the test file is freed when fio ends"
 	}
-	return fmt.Errorf("%w: a job of %s was stopped after %v; the disk does not respond (see dmesg) or other processes keep it busy%s", ErrHangs, j.asked(), bound.Round(time.Second), unkilled)
+	return fmt.Errorf("%w: a job of %s was stopped after %v; the disk does not respond (see dmesg) or other processes keep it busy%s", errHangs, j.asked(), bound.Round(time.Second), unkilled)
 }
 
 // last returns the last line of a program's messages.

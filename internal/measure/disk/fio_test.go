@@ -154,13 +154,13 @@ func TestHangs(t *testing.T) {
 	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	e, err := FindFio(t.Context(), host.Live(), program)
+	e, err := findFio(t.Context(), host.Live(), program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for started := false; !started; { // on a busy machine a shell may take longer than that
 		_, err = e.Run(t.Context(), Job{File: "/dev/null", Runtime: 50 * time.Millisecond, BlockBytes: 4096}, nil)
-		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "a job of 50ms") {
+		if !errors.Is(err, errHangs) || !strings.Contains(err.Error(), "a job of 50ms") {
 			t.Fatal(err)
 		}
 		_, err := os.Stat(dir + "/child")

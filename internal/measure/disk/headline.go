@@ -35,7 +35,7 @@ func (e *Evidence) Headline() (h ui.Headline) {
 		h.Line("%s", strings.Join(figures, "; "))
 	}
 	if worst := e.widest(); worst != nil {
-		h.Line("each figure is the median of %s; the repeats of %s differ most, by %s", text.Count(len(worst.Visits), "repeat"), worst.Name, h.Figure("largest_spread_percent", 100*worst.Spread, "%"))
+		h.Line("each figure is the median of %s; the repeats of %s differ most, by %s", text.Count(len(worst.Samples), "repeat"), worst.Name, h.Figure("largest_spread_percent", 100*worst.Spread, "%"))
 	}
 	return h
 }
@@ -52,7 +52,7 @@ func (m *Measured) fitFor() string {
 		p := m.Place
 		p.Role = role
 		if all := judge(&p, m.Results); len(all) > 0 {
-			word := Overall(all)
+			word := overall(all)
 			by[word] = append(by[word], roleNames[role])
 		}
 	}
@@ -114,7 +114,7 @@ func figureName(words string) string {
 func (e *Evidence) widest() (worst *Result) {
 	for i := range e.Places {
 		for j := range e.Places[i].Results {
-			if r := &e.Places[i].Results[j]; len(r.Visits) > 1 && (worst == nil || r.Spread > worst.Spread) {
+			if r := &e.Places[i].Results[j]; len(r.Samples) > 1 && (worst == nil || r.Spread > worst.Spread) {
 				worst = r
 			}
 		}

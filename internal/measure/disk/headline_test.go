@@ -11,7 +11,7 @@ import (
 // decide, the spread of the repeats, and, without a verdict, the next measurement.
 func TestHeadline(t *testing.T) {
 	cell := func(name, unit string, value, spread float64, doubts ...Doubt) Result {
-		return Result{Cell: Cell{Name: name, Unit: unit}, Value: value, SyncsPS: 700, Spread: spread, Visits: make([]Visit, 3), Doubts: doubts}
+		return Result{Cell: Cell{Name: name, Unit: unit}, Value: value, SyncsPS: 700, Spread: spread, Samples: make([]Sample, 3), Doubts: doubts}
 	}
 	read, noise := cell("stream-read", "MB/s", 894, 0.04), Doubt{Noisy, "the 3 repeats differ by 88 %"}
 	of := func(role Role, results ...Result) Measured {

@@ -11,13 +11,13 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// FindFioOrHelp calls FindFio. Its error also explains how to get a usable fio.
+// FindFioOrHelp calls findFio. Its error also explains how to get a usable fio.
 func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, error) {
-	engine, err := FindFio(ctx, h, path)
+	engine, err := findFio(ctx, h, path)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return engine, err
-	case errors.Is(err, ErrNone):
+	case errors.Is(err, errNone):
 		return nil, ui.Hinted(ui.Failed, err, installHint(fact.Collect(h)))
 	case path == "":
 		return nil, ui.Hinted(ui.Failed, err, "use --fio PATH for another fio")
@@ -28,9 +28,9 @@ func FindFioOrHelp(ctx context.Context, h *host.Host, path string) (*Engine, err
 // Unmade adds the exit code to the error of a directory in which files cannot be created.
 func Unmade(err error) error {
 	switch {
-	case errors.Is(err, ErrNoRoom):
+	case errors.Is(err, errNoRoom):
 		return ui.Hinted(ui.Refused, err, "use a smaller --size or another directory; df -h shows which file system is full")
-	case errors.Is(err, ErrUnwritable):
+	case errors.Is(err, errUnwritable):
 		return ui.Exit(ui.Usage, err)
 	}
 	return err

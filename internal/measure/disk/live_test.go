@@ -24,7 +24,7 @@ import (
 // realBench returns a bench with a real fio, and a place in a directory of the test.
 func realBench(t *testing.T, dir string) (*Bench, *Place) {
 	t.Helper()
-	engine, err := FindFio(t.Context(), host.Live(), root.ServerProgram(t, "fio"))
+	engine, err := findFio(t.Context(), host.Live(), root.ServerProgram(t, "fio"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func inexact(e *Evidence) map[string]string {
 			continue
 		}
 		// In addition to what fio counts there may be requests that were under way in the end.
-		v := r.Visits[0]
+		v := r.Samples[0]
 		if more := v.StorageBytes - v.Read.Bytes; more < 0 || more > int64(r.Depth)*r.BlockBytes+1<<20 {
 			what[r.Name] = fmt.Sprintf("read %d bytes, %d from storage", v.Read.Bytes, v.StorageBytes)
 		}
@@ -104,7 +104,7 @@ func TestEveryCell(t *testing.T) {
 		root.Missing(t, "%s is on %s: this test wants a disk", dir, p.Storage.Type)
 	}
 	for _, r := range e.Places[0].Results {
-		v := r.Visits[0]
+		v := r.Samples[0]
 		t.Logf("%-15s %10.2f %-5s in flight %4.1f, mean %.3g s, from storage %d, %v", r.Name, r.Value, r.Unit, r.InFlight, r.MeanS, v.StorageBytes, v.Doubts)
 		for _, d := range r.Doubts {
 			if d.Kind == Cached || d.Kind == Unproven || d.Kind == Memory || d.Kind == Refused {
@@ -138,13 +138,13 @@ func TestEveryCell(t *testing.T) {
 	}
 }
 
-// TestEachSecond tests that a long visit reports each second and can be ended.
+// TestEachSecond tests that a long sample reports each second and can be ended.
 func TestEachSecond(t *testing.T) {
 	b, p := realBench(t, t.TempDir())
 	prepare(t, b, p)
 	c, _ := Find("write")
 	began, calls := time.Now(), 0
-	v, err := b.Visit(t.Context(), p, c, 10*time.Minute, 1, func(perSecond []float64) bool { calls++; return len(perSecond) >= 2 })
+	v, err := b.Measure(t.Context(), p, c, 10*time.Minute, 1, func(perSecond []float64) bool { calls++; return len(perSecond) >= 2 })
 	if err != nil || len(v.PerSecond) < 2 || calls < 2 || v.Value <= 0 {
 		t.Errorf("%v after %v, %d calls: %+v", err, time.Since(began), calls, v)
 	}
@@ -174,7 +174,7 @@ func TestDirectThatIsNot(t *testing.T) {
 	prepare(t, b, p)
 	for _, name := range []string{"read", "write", "randrw"} {
 		c, _ := Find(name)
-		v, err := b.Visit(t.Context(), p, c, 50*time.Millisecond, 1, nil)
+		v, err := b.Measure(t.Context(), p, c, 50*time.Millisecond, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestKilledAndInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := b.Visit(ctx, p, c, 10*time.Minute, 1, nil)
+			_, err := b.Measure(ctx, p, c, 10*time.Minute, 1, nil)
 			done <- err
 		}()
 		await(t, "fio", func() bool { return len(fios()) > 0 })

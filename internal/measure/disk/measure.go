@@ -10,8 +10,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Visit is one measurement of a cell.
-type Visit struct {
+// Sample is one measurement of a cell.
+type Sample struct {
 	Round int       `json:"round"`
 	At    time.Time `json:"time"`
 	Value float64   `json:"value"` // in the cell's unit
@@ -30,11 +30,11 @@ type Visit struct {
 	StorageBytes int64 `json:"from_storage_bytes"`
 	// Resident is the share of the file in the page cache after a cell with direct I/O. It is
 	// absent for other cells: counting cached pages takes more CPU time than all other work of
-	// fettle for a visit.
+	// fettle for a sample.
 	Resident *float64 `json:"resident_ratio,omitempty"`
 	// Device is the I/O of the devices by all processes; absent if there are no devices.
 	Device *Traffic `json:"device,omitempty"`
-	// PerSecond holds the bytes of each second of a long visit.
+	// PerSecond holds the bytes of each second of a long sample.
 	PerSecond []float64 `json:"bytes_each_second,omitempty"`
 
 	Doubts []Doubt `json:"doubts,omitempty"`
@@ -45,7 +45,7 @@ type Bench struct {
 	Engine *Engine
 	Host   *host.Host
 	Mode   Mode
-	// Finished, if not nil, is called after each visit with the evidence so far. An error ends the
+	// Finished, if not nil, is called after each sample with the evidence so far. An error ends the
 	// run.
 	Finished func(*Evidence) error
 	// Queue is fio's engine for cells with more than one request in flight.
@@ -84,7 +84,7 @@ const (
 	longestLog  = 30 * time.Second
 )
 
-// long is the minimum duration of a visit that records each second.
+// long is the minimum duration of a sample that records each second.
 const long = 10 * time.Second
 
 // warmSize is the size in bytes of the part that cells read from the page cache.
@@ -93,7 +93,7 @@ const warmSize = 64 << 20
 // coldWrite is the maximum size in bytes of a write through the page cache, except in mode Classic.
 const coldWrite = 256 << 20
 
-// job returns fio's job for a visit.
+// job returns fio's job for a sample.
 func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	j := Job{
 		File: procPath(p.data), SizeBytes: p.SizeBytes, RW: c.RW, ReadPercent: c.ReadPercent, BlockBytes: c.BlockBytes, Depth: c.Depth, Engine: "psync",
@@ -115,16 +115,16 @@ func (b *Bench) job(p *Place, c Cell, runtime time.Duration, seed uint64) Job {
 	return j
 }
 
-// Visit measures a cell once. In a long visit it calls watch each second with the bytes of each
-// second so far; true ends the visit. watch may be nil.
-func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Visit, error) {
-	v, err := b.visit(ctx, p, c, runtime, seed, watch)
+// Measure measures a cell once. In a long sample it calls watch each second with the bytes of each
+// second so far; true ends the sample. watch may be nil.
+func (b *Bench) Measure(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (Sample, error) {
+	v, err := b.measure(ctx, p, c, runtime, seed, watch)
 	for err == nil && c.Cache == Log && v.Sync.N < enoughSyncs && v.Sync.N > 0 && runtime < longestLog {
 		// Repeat for long enough: at least twice as long, since the disk may have become slower
 		// meanwhile.
 		longer := max(2*runtime, time.Duration(1.1*float64(runtime)*enoughSyncs/float64(v.Sync.N)))
 		runtime = min(longer, longestLog)
-		v, err = b.visit(ctx, p, c, runtime, seed, watch)
+		v, err = b.measure(ctx, p, c, runtime, seed, watch)
 	}
 	if err != nil {
 		return v, fmt.Errorf("%s: %s: %w", p.Directory, c.Name, err)
@@ -133,7 +133,7 @@ func (b *Bench) Visit(ctx context.Context, p *Place, c Cell, runtime time.Durati
 	return v, nil
 }
 
-func (b *Bench) visit(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (v Visit, err error) {
+func (b *Bench) measure(ctx context.Context, p *Place, c Cell, runtime time.Duration, seed uint64, watch func([]float64) bool) (v Sample, err error) {
 	if c.Cache == Log {
 		if err := p.renew(); err != nil {
 			return v, err

@@ -61,7 +61,7 @@ func (w *turns) Apply(context.Context) error            { w.byUs = true; return 
 func (w *turns) Undo(context.Context) error             { w.byUs = false; return nil }
 func (w *turns) Holds(context.Context, prove.Arm) error { return nil }
 
-func (w *turns) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+func (w *turns) Measure(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
 	w.seed++
 	value, err := 0.0, error(nil)
 	if w.byUs {
@@ -74,7 +74,7 @@ func (w *turns) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, err
 
 func (w *turns) us(ctx context.Context) (float64, error) {
 	began, cpu := time.Now(), used()
-	v, err := w.bench.Visit(ctx, w.place, w.cell, w.time, w.seed, nil)
+	v, err := w.bench.Measure(ctx, w.place, w.cell, w.time, w.seed, nil)
 	w.ours, w.all = w.ours+used()-cpu, w.all+time.Since(began)
 	return v.Value, err
 }
@@ -170,7 +170,7 @@ func against(t *testing.T, c Cell, job string) (differ bool, cpu float64) {
 	// All cells together find a difference that is not there in one night of twenty; and
 	// all blocks are measured, because the first verdict is of any difference at all.
 	d.Margin, d.Alpha, d.Least, d.Most, d.Washout, d.Seed = 0.05, 0.05/float64(len(cells())), 24, 24, 0, uint64(time.Now().UnixNano())>>11
-	course, ending, err := (&prove.Experiment{Design: d, Change: w, Workload: w, Clock: host.Live().Clock, Record: func(prove.Visit) error { return nil }}).Run(t.Context(), nil)
+	course, ending, err := (&prove.Experiment{Design: d, Change: w, Workload: w, Clock: host.Live().Clock, Record: func(prove.Sample) error { return nil }}).Run(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

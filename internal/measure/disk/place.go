@@ -67,18 +67,18 @@ func (p *Place) Shares(q *Place) bool {
 
 // Reasons why the files of a place cannot be created.
 var (
-	ErrNoRoom     = errors.New("not enough space")
-	ErrUnwritable = errors.New("not writable")
+	errNoRoom     = errors.New("not enough space")
+	errUnwritable = errors.New("not writable")
 )
 
-// unmade wraps an error with ErrNoRoom or ErrUnwritable. err contains the path already.
+// unmade wraps an error with errNoRoom or errUnwritable. err contains the path already.
 func unmade(err error) error {
 	for _, why := range []struct {
 		is  []error
 		say error
 	}{
-		{[]error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}, ErrNoRoom},
-		{[]error{unix.EROFS, unix.EACCES, unix.EPERM}, ErrUnwritable},
+		{[]error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG}, errNoRoom},
+		{[]error{unix.EROFS, unix.EACCES, unix.EPERM}, errUnwritable},
 	} {
 		if slices.ContainsFunc(why.is, func(e error) bool { return errors.Is(err, e) }) {
 			return fmt.Errorf("%w: %w", why.say, err)

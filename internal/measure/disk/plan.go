@@ -27,14 +27,14 @@ type Plan struct {
 	Places  int    `json:"directories"`
 	// BudgetS is the total time in seconds per directory, or per cell in mode Sustained.
 	BudgetS float64 `json:"budget_s"`
-	// unit is the duration of a visit of a cell with weight 1.
+	// unit is the duration of a sample of a cell with weight 1.
 	unit time.Duration
 }
 
 const (
 	quick = 2 * time.Minute
 	full  = 10 * time.Minute
-	// starting is the time that a visit takes in addition to its I/O: the start of fio and its threads.
+	// starting is the time that a sample takes in addition to its I/O: the start of fio and its threads.
 	starting = 300 * time.Millisecond
 	// laying is the time for writing the files beforehand: 1 GiB at 100 MB/s.
 	laying = 10 * time.Second
@@ -63,7 +63,7 @@ func NewPlan(mode Mode, places int, budget time.Duration) Plan {
 	return p
 }
 
-// runtime returns the duration of a visit of a cell, or 0 for one pass over the file.
+// runtime returns the duration of a sample of a cell, or 0 for one pass over the file.
 func (p Plan) runtime(c Cell) time.Duration {
 	switch {
 	case c.Once:
@@ -85,11 +85,11 @@ func (p Plan) Takes() time.Duration {
 	return time.Duration(p.Places) * time.Duration(p.BudgetS*float64(time.Second))
 }
 
-// Step is one visit in the plan.
+// Step is one sample in the plan.
 type Step struct{ Round, Cell, Place int }
 
-// Steps returns the visits in order. Each round has all cells, every second round in reverse. Each
-// cell visits all directories in turn, starting with a different one each time. Background load
+// Steps returns the samples in order. Each round has all cells, every second round in reverse. Each
+// cell measures all directories in turn, starting with a different one each time. Background load
 // therefore affects all directories alike.
 func (p Plan) Steps() (steps []Step) {
 	for round := range p.Repeats {

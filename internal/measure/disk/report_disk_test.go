@@ -27,7 +27,7 @@ func TestDiskDoubtful(t *testing.T) {
 	}
 	place := Place{Directory: "/srv"}
 	once := cell("stream-read")
-	once.Visits = make([]Visit, 1)
+	once.Samples = make([]Sample, 1)
 	if got := show(Measured{Place: Place{Directory: "/srv"}, Results: []Result{once}}); strings.Contains(got, "0 %") {
 		t.Errorf("one repeat has no spread:\n%s", got)
 	}

@@ -8,7 +8,7 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Run executes a plan in places that are open. It calls progress before each visit. It deletes the places' files before it
+// Run executes a plan in places that are open. It calls progress before each sample. It deletes the places' files before it
 // returns. With an error it also returns the figures so far.
 func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress func(done, all int, p *Place, c Cell)) (e *Evidence, err error) {
 	defer func() {
@@ -21,9 +21,9 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 			return nil, err
 		}
 	}
-	visits := make([][][]Visit, len(places))
-	for i := range visits {
-		visits[i] = make([][]Visit, len(plan.Cells))
+	samples := make([][][]Sample, len(places))
+	for i := range samples {
+		samples[i] = make([][]Sample, len(plan.Cells))
 	}
 	steps := plan.Steps()
 	var cut *evidence.Interruption
@@ -34,7 +34,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		if plan.Mode == Sustained {
 			watch = lasting
 		}
-		v, failed := b.Visit(ctx, p, c, plan.runtime(c), uint64(n+1), watch)
+		v, failed := b.Measure(ctx, p, c, plan.runtime(c), uint64(n+1), watch)
 		if failed != nil && n == 0 {
 			return nil, failed
 		}
@@ -46,7 +46,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		if plan.Mode == Sustained {
 			v.Value = lastly(c, &v)
 		}
-		visits[s.Place][s.Cell] = append(visits[s.Place][s.Cell], v)
+		samples[s.Place][s.Cell] = append(samples[s.Place][s.Cell], v)
 		if b.Finished == nil {
 			continue
 		}
@@ -54,25 +54,25 @@ func (b *Bench) Run(ctx context.Context, plan Plan, places []*Place, progress fu
 		if by.Done == by.Planned {
 			by = nil
 		}
-		if err = b.Finished(b.found(plan, places, visits, by)); err != nil {
+		if err = b.Finished(b.found(plan, places, samples, by)); err != nil {
 			cut = by
 			break
 		}
 	}
-	return b.found(plan, places, visits, cut), err
+	return b.found(plan, places, samples, cut), err
 }
 
-// found summarizes the visits of each place and cell.
-func (b *Bench) found(plan Plan, places []*Place, visits [][][]Visit, cut *evidence.Interruption) *Evidence {
+// found summarizes the samples of each place and cell.
+func (b *Bench) found(plan Plan, places []*Place, samples [][][]Sample, cut *evidence.Interruption) *Evidence {
 	e := &Evidence{Plan: plan, Cut: cut, FIO: b.Engine.Version, Queue: b.Queue}
 	for i, p := range places {
 		var results []Result
 		for j, c := range plan.Cells {
-			if len(visits[i][j]) == 0 {
+			if len(samples[i][j]) == 0 {
 				continue
 			}
-			r := result(plan.Mode, c, visits[i][j])
-			if n := len(r.Visits); n < plan.Repeats {
+			r := result(plan.Mode, c, samples[i][j])
+			if n := len(r.Samples); n < plan.Repeats {
 				r.Doubts = append(r.Doubts, Doubt{Incomplete, text.Sprintf("measured only %d of %s", n, text.Count(plan.Repeats, "time"))})
 			}
 			results = append(results, r)

@@ -34,7 +34,7 @@ type State string
 const (
 	Yes       State = "yes"
 	No        State = "no"
-	NotTested State = "not tested" // the visit was too short
+	NotTested State = "not tested" // the sample was too short
 )
 
 const (
@@ -75,14 +75,14 @@ func settled(perSecond []float64, window int) Steady {
 	return s
 }
 
-// lasting reports whether a visit of mode Sustained can end.
+// lasting reports whether a sample of mode Sustained can end.
 func lasting(perSecond []float64) bool {
 	return len(perSecond) >= leastWindows*usualWindow && settled(perSecond, usualWindow).State == Yes
 }
 
-// lastly returns the value of a visit in mode Sustained. It is the value of the last window,
+// lastly returns the value of a sample in mode Sustained. It is the value of the last window,
 // because a cache dominates the beginning.
-func lastly(c Cell, v *Visit) float64 {
+func lastly(c Cell, v *Sample) float64 {
 	s := settled(v.PerSecond, window(Sustained, len(v.PerSecond)))
 	switch {
 	case s.State == NotTested:
@@ -93,7 +93,7 @@ func lastly(c Cell, v *Visit) float64 {
 	return s.LastBytesPS / 1e6
 }
 
-// window returns the window length in seconds for judging a visit of this many seconds.
+// window returns the window length in seconds for judging a sample of this many seconds.
 func window(mode Mode, seconds int) int {
 	if mode == Sustained {
 		return min(usualWindow, seconds/leastWindows)

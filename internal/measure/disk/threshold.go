@@ -147,8 +147,8 @@ func (t *Threshold) wanted(v Word) string {
 	return fmt.Sprintf("%s %s %s", side, unit.Digits(limit), t.Unit)
 }
 
-// Overall returns the worst verdict, or NoVerdict for an empty list.
-func Overall(all []Judgment) Word {
+// overall returns the worst verdict, or NoVerdict for an empty list.
+func overall(all []Judgment) Word {
 	order := []Word{Fail, Warn, NoVerdict, Pass}
 	at := len(order)
 	for _, j := range all {
@@ -199,8 +199,8 @@ type Reference struct {
 	Note        string
 }
 
-// References are the devices in that solution.
-var References = []Reference{
+// references are the devices in that solution.
+var references = []Reference{
 	{"SATA HDD, 1 TB", 115, 129, ""},
 	{"PERC H710, 2.8 TB", 773, 685, ""},
 	{"NFS over 1 Gbit/s", 102, 55.8, "its write ended after half of the file"},

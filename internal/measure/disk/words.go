@@ -46,7 +46,7 @@ func (r *Result) Text() string {
 
 // SpreadText formats the spread of the repeats, or returns "" for a single one.
 func (r *Result) SpreadText() string {
-	if len(r.Visits) == 1 {
+	if len(r.Samples) == 1 {
 		return ""
 	}
 	return fmt.Sprintf("%.0f %%", 100*r.Spread)
@@ -64,5 +64,5 @@ func (j *Judgment) Figure() string {
 // Figure formats the figure that the check would have measured.
 func (f *ForemanMaintain) Figure() string { return unit.Digits(f.MiBPS) + " MiB/s" }
 
-// ForemanQuestion is the note printed with the result of foreman-maintain's check.
-const ForemanQuestion = "4 KiB, one request at a time; not comparable with the other verdicts"
+// foremanQuestion is the note printed with the result of foreman-maintain's check.
+const foremanQuestion = "4 KiB, one request at a time; not comparable with the other verdicts"

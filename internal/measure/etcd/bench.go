@@ -17,8 +17,8 @@ const Schema = "fettle/bench-etcd/v1"
 // Limits of the 99th percentile in seconds (etcd, "Metrics", disk; FAQ, "What does the
 // etcd warning ... mean").
 const (
-	FsyncLimitS  = 0.010 // an fsync of the log
-	CommitLimitS = 0.025 // a commit of the database
+	fsyncLimitS  = 0.010 // an fsync of the log
+	commitLimitS = 0.025 // a commit of the database
 )
 
 // Page holds a member's metrics from a single read.
@@ -146,7 +146,7 @@ func (b *Bench) sum(r *Result, first, last Page, fsync, commit evidence.Series) 
 		what         string
 		begin, ended stats.Histogram
 		limit        float64
-	}{{"fsync", first.Fsync, last.Fsync, FsyncLimitS}, {"commit", first.Commit, last.Commit, CommitLimitS}} {
+	}{{"fsync", first.Fsync, last.Fsync, fsyncLimitS}, {"commit", first.Commit, last.Commit, commitLimitS}} {
 		window, err := j.ended.Since(j.begin)
 		if err != nil {
 			return err

@@ -43,17 +43,17 @@ func TestJudgements(t *testing.T) {
 		limit float64
 		word  Word
 	}{
-		"p99 between 4 and 8 ms, below 10 ms":                           {histogram(500, 300, 185, 10, 5), FsyncLimitS, Pass},
-		"p99 between 8 and 16 ms, which includes the limit 10 ms":       {histogram(500, 300, 100, 85, 15), FsyncLimitS, CannotTell},
-		"p99 between 16 and 32 ms, not below 10 ms":                     {histogram(500, 300, 100, 50, 20, 30), FsyncLimitS, Fail},
-		"p99 between 16 and 32 ms, which includes the limit 25 ms":      {histogram(500, 300, 100, 50, 20, 30), CommitLimitS, CannotTell},
-		"p99 at most 1 ms, below 10 ms":                                 {histogram(1000), FsyncLimitS, Pass},
-		"p99 above 8,192 ms, not below 10 ms":                           {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), FsyncLimitS, Fail},
-		"p99 at most 1 ms from only 999 observations; 1,000 are needed": {histogram(999), FsyncLimitS, CannotTell},
-		"nothing was observed":                                          {histogram(), FsyncLimitS, CannotTell},
-		"p99 between 1 and 2 ms, below 10 ms":                           {histogram(989, 11), FsyncLimitS, Pass},
-		"p99 at most 1 ms, below 25 ms":                                 {histogram(990, 10), CommitLimitS, Pass},
-		"p99 above 0 ms from only 1 observation; 1,000 are needed":      {stats.Histogram{inf: 1}, FsyncLimitS, CannotTell},
+		"p99 between 4 and 8 ms, below 10 ms":                           {histogram(500, 300, 185, 10, 5), fsyncLimitS, Pass},
+		"p99 between 8 and 16 ms, which includes the limit 10 ms":       {histogram(500, 300, 100, 85, 15), fsyncLimitS, CannotTell},
+		"p99 between 16 and 32 ms, not below 10 ms":                     {histogram(500, 300, 100, 50, 20, 30), fsyncLimitS, Fail},
+		"p99 between 16 and 32 ms, which includes the limit 25 ms":      {histogram(500, 300, 100, 50, 20, 30), commitLimitS, CannotTell},
+		"p99 at most 1 ms, below 10 ms":                                 {histogram(1000), fsyncLimitS, Pass},
+		"p99 above 8,192 ms, not below 10 ms":                           {histogram(900, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100), fsyncLimitS, Fail},
+		"p99 at most 1 ms from only 999 observations; 1,000 are needed": {histogram(999), fsyncLimitS, CannotTell},
+		"nothing was observed":                                          {histogram(), fsyncLimitS, CannotTell},
+		"p99 between 1 and 2 ms, below 10 ms":                           {histogram(989, 11), fsyncLimitS, Pass},
+		"p99 at most 1 ms, below 25 ms":                                 {histogram(990, 10), commitLimitS, Pass},
+		"p99 above 0 ms from only 1 observation; 1,000 are needed":      {stats.Histogram{inf: 1}, fsyncLimitS, CannotTell},
 	} {
 		if j := judge("fsync", "window", c.h, c.limit); j.Text != text || j.Word != c.word {
 			t.Errorf("%q %s, want %q %s", j.Text, j.Word, text, c.word)
@@ -95,7 +95,7 @@ func FuzzHistogram(f *testing.F) {
 				t.Errorf("%v of %v: %+v", q, h, b)
 			}
 		}
-		_ = judge("fsync", "window", h, FsyncLimitS)
+		_ = judge("fsync", "window", h, fsyncLimitS)
 	})
 }
 

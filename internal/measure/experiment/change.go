@@ -124,7 +124,7 @@ func (p *Experiment) conflictingSets() error {
 }
 
 // settingsOfPlan reads the values of a saved plan, if the machine has not changed since. They are
-// then single changes, because the plan is outdated after the first visit.
+// then single changes, because the plan is outdated after the first sample.
 func (p *Experiment) settingsOfPlan(ctx context.Context) error {
 	planner, apply, err := p.Planner(ctx, tune.Request{Plan: p.o.Plan})
 	if err != nil {

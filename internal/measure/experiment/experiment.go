@@ -44,9 +44,9 @@ type Experiment struct {
 	work     work
 	closing  func() error // closes the work; may be nil
 	body     *prove.Evidence
-	record   *evidence.RunInProgress // nil until the first visit can be recorded
-	visits   []prove.Visit
-	past     int              // visits of the record that this process continues
+	record   *evidence.RunInProgress // nil until the first sample can be recorded
+	samples  []prove.Sample
+	past     int              // samples of the record that this process continues
 	began    time.Time        // when this process began to measure
 	planned  *journal.Planned // author of the plan of --plan
 	watchdog *watchdog
@@ -61,9 +61,9 @@ func (p *Experiment) Restored() bool { return p.restored.Load() }
 
 // Result is the result of an experiment.
 type Result struct {
-	Run    *evidence.Run
-	Body   *prove.Evidence
-	Visits int
+	Run     *evidence.Run
+	Body    *prove.Evidence
+	Samples int
 }
 
 // Run measures work, a command, unless the options name other work. It returns nil if nothing was
@@ -106,7 +106,7 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 	if p.body.Unanswered() && p.record.Run.ID != "" {
 		p.Screen.Say("to continue, run: %s", p.Screen.Own("fettle prove --resume "+p.record.Run.ID+" --budget 30m"))
 	}
-	return &Result{p.record.Run, p.body, len(p.visits)}, err
+	return &Result{p.record.Run, p.body, len(p.samples)}, err
 }
 
 // errInterrupted is returned if the experiment was interrupted before it began.
@@ -243,7 +243,7 @@ func (p *Experiment) begin() (err error) {
 	r := &evidence.Run{Kind: "prove", Began: p.Host.Clock.Now().UTC(), Verdict: "under way", Body: body}
 	p.By.Sign(r, p.Host)
 	p.record, err = Store(p.Machine).Begin(r)
-	for _, v := range p.visits { // visits of the resumed record
+	for _, v := range p.samples { // samples of the resumed record
 		if err == nil {
 			err = p.record.Append(v)
 		}
@@ -251,18 +251,18 @@ func (p *Experiment) begin() (err error) {
 	return err
 }
 
-// measure runs all visits. It returns the ending "" if nothing was measured.
+// measure runs all samples. It returns the ending "" if nothing was measured.
 func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
-	if len(p.visits) > 0 {
+	if len(p.samples) > 0 {
 		// Undo first: the interruption may have ended the watchdog too.
 		if err := p.change.Undo(ctx); err != nil {
 			return "", ui.Exit(ui.Incomplete, &prove.Stuck{Err: err})
 		}
 	}
-	if !p.o.Live && len(p.visits) == 0 { // running work is what keeps the machine busy
+	if !p.o.Live && len(p.samples) == 0 { // running work is what keeps the machine busy
 		p.body.Busy = p.unfit(ctx)
 	}
-	if len(p.visits) == 0 {
+	if len(p.samples) == 0 {
 		if err := prove.Rehearse(ctx, p.change); err != nil {
 			return "", p.unrehearsed(ctx, err)
 		}
@@ -278,11 +278,11 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	}
 	defer perf.Close()
 	p.announce()
-	past := p.visits
+	past := p.samples
 	e := &prove.Experiment{Design: p.design, Change: p.change, Workload: p.work, Watch: &prove.Machine{Host: p.Host, Perf: perf}, Clock: p.Host.Clock, Comparison: p.o.Comparison(),
 		Shorten: p.o.shortens(),
-		Record: func(v prove.Visit) error {
-			p.visits = append(p.visits, v)
+		Record: func(v prove.Sample) error {
+			p.samples = append(p.samples, v)
 			return p.record.Append(v)
 		},
 	}
@@ -295,7 +295,7 @@ func (p *Experiment) measure(ctx context.Context) (prove.Ending, error) {
 	if course == nil {
 		return "", err
 	}
-	p.body = p.body.Summed(prove.Sum(course, ending, err, p.visits))
+	p.body = p.body.Summed(prove.Sum(course, ending, err, p.samples))
 	return ending, errors.Join(err, p.finish())
 }
 

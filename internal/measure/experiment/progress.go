@@ -12,16 +12,16 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// show shows the progress of an experiment until stop is called. past is the number of visits
+// show shows the progress of an experiment until stop is called. past is the number of samples
 // of the record that it continues.
 func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 	p.began, p.past = p.Host.Clock.Now(), past
 	end := p.began.Add(p.o.Budget)
 	step, stop := p.Screen.StepsUntil(end)
-	e.Progress = func(c *prove.Course, v prove.Visit) {
+	e.Progress = func(c *prove.Course, v prove.Sample) {
 		p.tellPhase(c, v)
 		next, left := ahead(c, p.design)
-		done := len(p.visits) - past
+		done := len(p.samples) - past
 		step(next, done, done+left)
 	}
 	return stop
@@ -38,7 +38,7 @@ func (p *Experiment) announce() {
 			ui.Roughly(float64(prove.Begin(p.design).Fewest())*shortest), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
 		p.Screen.Say("%s", detects(p.design, int(p.o.Budget.Seconds()/longest), prove.Begin(p.design).Fewest(), Seconds(2.2*longest)))
 	}
-	if len(p.visits) > 0 {
+	if len(p.samples) > 0 {
 		return // resumed, and not observed again
 	}
 	for _, why := range p.body.Busy {
@@ -75,9 +75,9 @@ const typical = 0.01
 
 func percent(ratio float64) string { return unit.Percent(ratio) + " %" }
 
-// ahead returns the next block's number and the approximate number of visits left. Before the first
+// ahead returns the next block's number and the approximate number of samples left. Before the first
 // verdict this is the minimum number.
-func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
+func ahead(c *prove.Course, d prove.Design) (words string, samples int) {
 	s := c.Next()
 	if s.Phase == prove.Done {
 		return "evaluating", 0
@@ -91,42 +91,42 @@ func ahead(c *prove.Course, d prove.Design) (words string, visits int) {
 		all, of = c.Planned(d.Most), "about"
 	}
 	all = max(all+s.Block-c.Counted(), s.Block+1)
-	return text.Sprintf("block %d of %s %d", s.Block+1, of, all), max(1, int(float64(all-s.Block)*c.Visits())-s.Place)
+	return text.Sprintf("block %d of %s %d", s.Block+1, of, all), max(1, int(float64(all-s.Block)*c.Samples())-s.Place)
 }
 
 // unbounded is more blocks than any experiment has.
 const unbounded = 100_000
 
-// needed describes how many visits detect an effect as large as the margin with the noise so far,
+// needed describes how many samples detect an effect as large as the margin with the noise so far,
 // and whether the experiment may end earlier, after most blocks.
 func needed(c *prove.Course, d prove.Design, most int) string {
-	visits := func(blocks int) string { return text.Count(int(math.Round(float64(blocks)*c.Visits())), d.Unit()) }
+	samples := func(blocks int) string { return text.Count(int(math.Round(float64(blocks)*c.Samples())), d.Unit()) }
 	blocks := c.Planned(unbounded)
-	words := visits(blocks) + " are needed to detect " + unit.Digits(100*d.Margin) + " %"
+	words := samples(blocks) + " are needed to detect " + unit.Digits(100*d.Margin) + " %"
 	if blocks > most {
-		words += ", and this experiment ends after at most " + visits(most) + ": it may stay undecided, but shows effects from " + percent(stats.Detectable(most, c.Noise(), d.Alpha))
+		words += ", and this experiment ends after at most " + samples(most) + ": it may stay undecided, but shows effects from " + percent(stats.Detectable(most, c.Noise(), d.Alpha))
 	}
 	return words
 }
 
 // tellPhase prints the result of a phase or block.
-func (p *Experiment) tellPhase(c *prove.Course, v prove.Visit) {
+func (p *Experiment) tellPhase(c *prove.Course, v prove.Sample) {
 	s := c.Next()
-	// took is the time of a visit with its switch.
-	took := p.Host.Clock.Now().Sub(p.began).Seconds() / float64(len(p.visits)-p.past)
-	left := p.o.Budget.Seconds() - took*float64(len(p.visits))
+	// took is the time of a sample with its switch.
+	took := p.Host.Clock.Now().Sub(p.began).Seconds() / float64(len(p.samples)-p.past)
+	left := p.o.Budget.Seconds() - took*float64(len(p.samples))
 	fit := p.design.Most
 	if took > 0 {
-		fit = s.Block + int(min(float64(fit), left/(took*c.Visits())))
+		fit = s.Block + int(min(float64(fit), left/(took*c.Samples())))
 	}
-	if len(p.visits) == 2 && !p.o.Live {
+	if len(p.samples) == 2 && !p.o.Live {
 		least := c.Fewest() * (2 + c.Washout())
 		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(least, "run"), ui.Roughly(float64(least)*took), p.began.Add(p.o.Budget).Local().Format("15:04"))
 		if c.Washout() < p.design.Washout {
 			p.Screen.Say("without warm-up runs, for which the budget is too short")
 		}
 		// With the first run, which does not count, and a tenth for runs that take longer.
-		p.Screen.Say("%s", detects(p.design, fit, c.Fewest(), Seconds(1.1*took*(1+2*c.Visits()))))
+		p.Screen.Say("%s", detects(p.design, fit, c.Fewest(), Seconds(1.1*took*(1+2*c.Samples()))))
 	}
 	if s.Phase != v.Phase || s.Block != v.Block {
 		switch {

@@ -39,7 +39,7 @@ func (p *Experiment) resume() error {
 	if p.o.Further != (Further{}) {
 		return ui.Exit(ui.Usage, errors.Join(fmt.Errorf("run %s was interrupted and continues with its original options; leave out --budget and --blocks", name), u.Close()))
 	}
-	p.record, p.visits = u, l.visits
+	p.record, p.samples = u, l.samples
 	if bytes.Contains(u.Run.Body, []byte(`\ufffd`)) { // JSON's replacement for an invalid byte
 		return ui.Hinted(ui.Refused, fmt.Errorf("cannot resume run %s: its commands contain bytes that are not UTF-8, which the record does not store", name), "fettle runs show "+name+" shows its measurements; start a new run with fettle prove")
 	}
@@ -52,7 +52,7 @@ func (p *Experiment) resume() error {
 	}
 	p.o = o
 	if begun := p.body.JudgedBy(); begun != prove.Method {
-		if _, err := prove.Replay(p.body.Design, p.visits); err != nil {
+		if _, err := prove.Replay(p.body.Design, p.samples); err != nil {
 			return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started with evaluation method %d, and method %d of this version cannot continue it", name, begun, prove.Method), "start a new experiment with fettle prove")
 		}
 		p.Screen.Say("started with evaluation method %d; from now on method %d evaluates all measurements", begun, prove.Method)
@@ -125,7 +125,7 @@ func (p *Experiment) resumeEnded(name string) error {
 		return err
 	}
 	spent := 0.0
-	for _, v := range e.Visits {
+	for _, v := range e.Samples {
 		spent += v.TookS
 	}
 	o.Budget = time.Duration(spent*float64(time.Second)) + cmp.Or(more.Budget, o.Budget)
@@ -137,7 +137,7 @@ func (p *Experiment) resumeEnded(name string) error {
 	if o.Blocks <= made {
 		return ui.Exit(ui.Usage, fmt.Errorf("run %s already has %s; --blocks must be larger", r.ID, text.Count(made, "block")))
 	}
-	p.o, p.visits = o, e.Visits
+	p.o, p.samples = o, e.Samples
 	p.body.Work, p.body.Change, p.body.Resumed = e.Work, e.Change, append(e.Resumed, prove.Resumption{Run: r.ID, At: p.Host.Clock.Now().UTC(), Blocks: len(e.Blocks), Verdict: e.Text, Ending: e.Ending})
 	return nil
 }

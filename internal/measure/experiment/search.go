@@ -85,7 +85,7 @@ func (s *Search) Run(ctx context.Context, o SearchOptions, work []string) (*Sear
 		}
 	}
 	switch {
-	case len(s.body.Visits) == 0:
+	case len(s.body.Samples) == 0:
 		return nil, errors.Join(err, s.keeper.Nothing())
 	case err != nil:
 		return s.cut(ctx, err)
@@ -216,19 +216,19 @@ func (s *Search) prepareSearch(ctx context.Context) (err error) {
 	if err := s.refuseOtherTuner(ctx); err != nil {
 		return err
 	}
-	if len(s.body.Visits) > 0 && !slices.EqualFunc(d.Knobs, s.body.Design.Knobs, sameKnob) {
+	if len(s.body.Samples) > 0 && !slices.EqualFunc(d.Knobs, s.body.Design.Knobs, sameKnob) {
 		return ui.Hinted(ui.Refused, errors.New("values on this machine have changed since the search began; old and new measurements cannot be combined"), "fettle why SETTING shows what changed a value; restore it, or start a new search with fettle search")
 	}
 	s.body.Design, s.body.Metric = d, s.design.Metric
 	if s.body.Asked, err = json.Marshal(s.o); err != nil {
 		return err
 	}
-	for _, v := range s.body.Visits {
+	for _, v := range s.body.Samples {
 		if v.Point.Equal(d.Default()) {
 			s.byDefault = append(s.byDefault, v.TookS/float64(1+s.design.Washout))
 		}
 	}
-	if s.course, err = search.Replay(d, s.design.Metric, s.body.Visits); err != nil {
+	if s.course, err = search.Replay(d, s.design.Metric, s.body.Samples); err != nil {
 		return ui.Hinted(ui.Refused, err, "start a new search with fettle search")
 	}
 	if err := s.work.Check(ctx); err != nil {

@@ -18,7 +18,7 @@ import (
 func (s *Search) prove(ctx context.Context) error {
 	o := s.o.Options
 	spent := 0.0
-	for _, v := range s.body.Visits {
+	for _, v := range s.body.Samples {
 		spent += v.TookS
 	}
 	o.Set, o.Resume = s.body.Best, ""
@@ -32,7 +32,7 @@ func (s *Search) prove(ctx context.Context) error {
 		next = "continuing the interrupted proof " + name
 		o = Options{Resume: name, Keep: o.Keep, Anyway: o.Anyway}
 	}
-	s.Screen.Say("the best of %s: %s; %s", text.Count(len(s.body.Visits), "run"), strings.Join(s.body.Best, ", "), next)
+	s.Screen.Say("the best of %s: %s; %s", text.Count(len(s.body.Samples), "run"), strings.Join(s.body.Best, ", "), next)
 	p := &Experiment{Machine: s.Machine, Screen: s.Screen, By: s.By, Watchdog: s.Watchdog, Settle: s.Settle, verb: s.verb}
 	s.proving.Store(p)
 	r, err := p.Run(ctx, o, s.body.Work)

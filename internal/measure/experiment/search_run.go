@@ -42,11 +42,11 @@ func (s *Search) explore(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		v, err := s.visit(ctx, s.course.Next())
+		v, err := s.sample(ctx, s.course.Next())
 		if err != nil {
 			return err
 		}
-		s.body.Visits = append(s.body.Visits, v)
+		s.body.Samples = append(s.body.Samples, v)
 		if v.Stopped != "" {
 			s.course.Stopped(v.TookS)
 		} else {
@@ -55,16 +55,16 @@ func (s *Search) explore(ctx context.Context) (err error) {
 		if err := s.keeper.Finished("under way", s.body); err != nil {
 			return err
 		}
-		step(string(v.Phase), len(s.body.Visits), s.o.Runs)
+		step(string(v.Phase), len(s.body.Samples), s.o.Runs)
 	}
 	return nil
 }
 
-// visit measures a point once. A run that takes too long is made again after a run with the
+// sample measures a point once. A run that takes too long is made again after a run with the
 // machine's own values, because another program may have disturbed it.
-func (s *Search) visit(ctx context.Context, at search.Step) (v search.Visit, err error) {
+func (s *Search) sample(ctx context.Context, at search.Step) (v search.Sample, err error) {
 	began := s.Host.Clock.Now()
-	v = search.Visit{Step: at, At: began.UTC()}
+	v = search.Sample{Step: at, At: began.UTC()}
 	defer func() { v.TookS = s.Host.Clock.Now().Sub(began).Seconds() }()
 	v.Value, v.Stopped, err = s.measure(ctx, at.Point)
 	if err == nil && v.Stopped == tooSlow {
@@ -128,7 +128,7 @@ func (s *Search) once(ctx context.Context) (values prove.Values, stopped string,
 		return nil, "", err
 	}
 	began := s.Host.Clock.Now()
-	m, err := s.work.Visit(limited, prove.Step{})
+	m, err := s.work.Measure(limited, prove.Step{})
 	took := s.Host.Clock.Now().Sub(began).Seconds()
 	switch {
 	case ctx.Err() != nil:

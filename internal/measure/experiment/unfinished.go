@@ -21,10 +21,10 @@ type Unfinished struct {
 	Proof *prove.Evidence // nil for a benchmark
 }
 
-// lines holds the record of an unfinished experiment: its visits, and the reason why it stopped,
+// lines holds the record of an unfinished experiment: its samples, and the reason why it stopped,
 // if its process could record one.
 type lines struct {
-	visits  []prove.Visit
+	samples []prove.Sample
 	stopped prove.Ending // "" if it was killed or is running
 	why     string
 }
@@ -37,7 +37,7 @@ type stop struct {
 
 func (l *lines) take(text []byte) error {
 	var line struct {
-		prove.Visit
+		prove.Sample
 		stop
 	}
 	if err := json.Unmarshal(text, &line); err != nil {
@@ -45,7 +45,7 @@ func (l *lines) take(text []byte) error {
 	}
 	l.stopped, l.why = line.Stopped, line.stop.Why
 	if line.Stopped == "" {
-		l.visits = append(l.visits, line.Visit)
+		l.samples = append(l.samples, line.Sample)
 	}
 	return nil
 }
@@ -82,11 +82,11 @@ func ofProve(r *evidence.Run, all [][]byte) (*prove.Evidence, error) {
 	if err := json.Unmarshal(r.Body, &e); err != nil {
 		return nil, err
 	}
-	course, err := prove.Replay(e.Design, l.visits)
+	course, err := prove.Replay(e.Design, l.samples)
 	if err != nil {
 		return nil, err
 	}
-	found := e.Summed(prove.Sum(course, l.stopped, nil, l.visits))
+	found := e.Summed(prove.Sum(course, l.stopped, nil, l.samples))
 	found.Error = l.why
 	r.Verdict = found.Text
 	return found, nil

@@ -42,11 +42,11 @@ func (c commands) Check(ctx context.Context) error {
 	return errors.Join(c.a.Check(ctx), c.b.Check(ctx))
 }
 
-func (c commands) Visit(ctx context.Context, s prove.Step) (prove.Measurement, error) {
+func (c commands) Measure(ctx context.Context, s prove.Step) (prove.Measurement, error) {
 	if s.Arm == prove.With {
-		return c.b.Visit(ctx, s)
+		return c.b.Measure(ctx, s)
 	}
-	return c.a.Visit(ctx, s)
+	return c.a.Measure(ctx, s)
 }
 
 // unchanged is the change of an experiment that compares two commands: the machine stays as it is.
@@ -56,7 +56,7 @@ func (unchanged) Apply(context.Context) error            { return nil }
 func (unchanged) Undo(context.Context) error             { return nil }
 func (unchanged) Holds(context.Context, prove.Arm) error { return nil }
 
-// commandRuns creates the work for a command. Each visit runs it once.
+// commandRuns creates the work for a command. Each sample runs it once.
 func (p *Experiment) commandRuns(mark string) (err error) {
 	o := &p.o
 	if strings.HasSuffix(o.Unit, "/s") {
@@ -133,7 +133,7 @@ func (p *Experiment) commandRuns(mark string) (err error) {
 	return nil
 }
 
-// windows creates the work for running work. Each visit is a window of time.
+// windows creates the work for running work. Each sample is a window of time.
 func (p *Experiment) windows() (err error) {
 	o := &p.o
 	set := provelive.Set{Host: p.Host, Unit: o.Unit, WindowS: int(o.Window.Seconds())}

@@ -32,13 +32,13 @@ func (w *benchWork) Check(ctx context.Context) (err error) {
 	return orFailed(err)
 }
 
-// Visit implements prove.Workload.
-func (w *benchWork) Visit(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
+// Measure implements prove.Workload.
+func (w *benchWork) Measure(ctx context.Context, _ prove.Step) (prove.Measurement, error) {
 	v, err := w.once(ctx)
 	return prove.Measurement{Values: prove.Values{w.metric.Name: v}}, err
 }
 
-// benchRuns creates the work for a benchmark's cell. Each visit measures it once.
+// benchRuns creates the work for a benchmark's cell. Each sample measures it once.
 func (p *Experiment) benchRuns(ctx context.Context, mark string) error {
 	kind, name, _ := strings.Cut(p.o.Bench, ":")
 	w, err := p.bench(ctx, kind, name, mark)

@@ -21,8 +21,8 @@ type diskWork struct {
 	seed  uint64
 }
 
-// diskVisit is the length of a visit.
-const diskVisit = 2 * time.Second
+// diskRun is the length of a run.
+const diskRun = 2 * time.Second
 
 // newDiskWork returns the work for a name: a cell in the current directory, such as randrw, or in
 // another one, such as randrw@/srv. mark is the tag of the processes that it starts.
@@ -71,7 +71,7 @@ func (w *diskWork) prepare(ctx context.Context) error {
 // on the disk is noise.
 func (w *diskWork) once(ctx context.Context) (float64, error) {
 	w.seed++
-	v, err := w.bench.Visit(ctx, w.place, w.cell, diskVisit, w.seed, nil)
+	v, err := w.bench.Measure(ctx, w.place, w.cell, diskRun, w.seed, nil)
 	if err != nil {
 		return 0, err
 	}

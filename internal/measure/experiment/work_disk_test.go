@@ -35,7 +35,7 @@ func TestDiskWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		got, err := w.Visit(t.Context(), prove.Step{})
+		got, err := w.Measure(t.Context(), prove.Step{})
 		if err != nil || got.Values["randrw-qd32"] < 1 {
 			t.Errorf("%v, %v", got, err)
 		}
@@ -43,8 +43,8 @@ func TestDiskWork(t *testing.T) {
 	// The watchdog of an experiment finds what it has started.
 	done := make(chan error, 1)
 	go func() {
-		for err == nil { // a visit may be over before it is ended
-			_, err = w.Visit(context.WithoutCancel(t.Context()), prove.Step{})
+		for err == nil { // a sample may be over before it is ended
+			_, err = w.Measure(context.WithoutCancel(t.Context()), prove.Step{})
 		}
 		done <- err
 	}()

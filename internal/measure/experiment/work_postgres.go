@@ -23,8 +23,8 @@ type pgbench struct {
 	database *postgres.Database
 }
 
-// postgresVisit is the length of a visit.
-const postgresVisit = 5 * time.Second
+// postgresRun is the length of a run.
+const postgresRun = 5 * time.Second
 
 // postgresScale is the minimum scale of the database. pgbench needs as many branches as clients;
 // otherwise clients wait for each other.
@@ -39,7 +39,7 @@ func postgresWork(h *host.Host, say func(format string, args ...any), name strin
 	if !is || err != nil || n < 1 {
 		return nil, fmt.Errorf("bench postgres: unknown cell %q; want clients-N, such as clients-8", cell)
 	}
-	asked := postgres.Asked{Clients: []int{n}, Rounds: 1, Step: postgresVisit, Scale: max(postgresScale, n)}
+	asked := postgres.Asked{Clients: []int{n}, Rounds: 1, Step: postgresRun, Scale: max(postgresScale, n)}
 	w := &pgbench{host: h, say: say, clients: n, target: postgres.Target{Server: server, Anyway: anyway, Asked: asked}}
 	return &benchWork{metric: prove.Metric{Name: cell, Unit: "1/s", More: true}, prepare: w.prepare, once: w.once, close: w.close}, nil
 }

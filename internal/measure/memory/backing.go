@@ -14,7 +14,7 @@ import (
 
 // backing returns two shares of a touched region, as read from the kernel: pages of the requested
 // size, and pages on the requested node.
-func (v Visit) backing(region []byte) (share, placed float64, err error) {
+func (v Task) backing(region []byte) (share, placed float64, err error) {
 	from := uint64(uintptr(unsafe.Pointer(&region[0])))
 	to := from + uint64(len(region))
 	inHuge := int64(0)

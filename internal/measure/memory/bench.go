@@ -20,15 +20,15 @@ import (
 // Schema names the JSON form of Result.
 const Schema = "fettle/bench-memory/v1"
 
-// Runner makes a visit.
-type Runner func(context.Context, Visit) (Sample, error)
+// Runner takes a sample.
+type Runner func(context.Context, Task) (Sample, error)
 
-// Fresh returns a Runner that makes each visit in a new process: argv, with the visit as JSON as
+// Fresh returns a Runner that takes each sample in a new process: argv, with the task as JSON as
 // the last argument. A single process gives the same medians (within 3 % in ten pairs of 512 MiB).
 // But a thread bound to CPUs stays bound, and if memory runs out, the kernel should kill the new
 // process.
 func Fresh(x host.Exec, argv ...string) Runner {
-	return func(ctx context.Context, v Visit) (s Sample, err error) {
+	return func(ctx context.Context, v Task) (s Sample, err error) {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return s, err
@@ -53,7 +53,7 @@ type Result struct {
 	Cut       *evidence.Interruption `json:"cut,omitempty"` // set if the bench ended early
 	Series    []evidence.Series      `json:"series"`
 	SizeBytes int64                  `json:"size_bytes"` // of each mapping
-	Reads     int64                  `json:"reads"`      // per visit
+	Reads     int64                  `json:"reads"`      // per sample
 	Rounds    int                    `json:"rounds"`
 	Seed      uint64                 `json:"seed"` // of the random order
 	// THP is the machine's mode of transparent huge pages: always, madvise, never.
@@ -61,7 +61,7 @@ type Result struct {
 	Cells       []Summary    `json:"cells"`
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	Left        []LeftOut    `json:"not_measured,omitempty"`
-	Visits      []Record     `json:"visits"`
+	Records     []Record     `json:"visits"`
 	Text        string       `json:"verdict"`
 }
 
@@ -93,7 +93,7 @@ type Comparison struct {
 	Text     string      `json:"verdict"`
 }
 
-// Record is one visit.
+// Record is the sample of a cell in a round.
 type Record struct {
 	Round int    `json:"round"`
 	Cell  string `json:"cell"`
@@ -105,9 +105,9 @@ const least = 0.9
 
 // Run measures every cell once per round. Each round has a new random order, so that other activity
 // affects all cells alike. A cell that does not get the requested pages is omitted from then on.
-// progress is called before each visit. If ctx ends, Run returns the completed rounds and the error.
+// progress is called before each sample. If ctx ends, Run returns the completed rounds and the error.
 func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(done, all int, c Cell)) (*Result, error) {
-	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Visits: []Record{}}
+	r := &Result{Schema: Schema, SizeBytes: p.Bytes, Reads: p.Reads, Rounds: p.Rounds, Seed: seed, THP: p.THP, Left: slices.Clone(p.Left), Records: []Record{}}
 	if len(p.Cells) == 0 {
 		return nil, p.nothing()
 	}
@@ -121,13 +121,13 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(d
 			if progress != nil {
 				progress(round*len(now)+i, p.Rounds*len(now), c)
 			}
-			s, err := run(ctx, p.Visit(c, reads))
+			s, err := run(ctx, p.Task(c, reads))
 			if ctx.Err() != nil && round == 0 {
 				return nil, ctx.Err()
 			}
 			if ctx.Err() != nil {
 				// Cells are compared within rounds.
-				r.Visits = slices.DeleteFunc(r.Visits, func(v Record) bool { return v.Round == round })
+				r.Records = slices.DeleteFunc(r.Records, func(v Record) bool { return v.Round == round })
 				r.Cut, r.Rounds = &evidence.Interruption{Done: round, Planned: p.Rounds, Of: "rounds"}, round
 				return r.summed(cells, ctx.Err())
 			}
@@ -142,7 +142,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(d
 				cells = slices.DeleteFunc(cells, func(o Cell) bool { return o == c })
 				continue
 			}
-			r.Visits = append(r.Visits, Record{round, c.String(), s})
+			r.Records = append(r.Records, Record{round, c.String(), s})
 		}
 		if done := round + 1; p.Finished != nil && len(cells) > 0 && done < p.Rounds {
 			if err := p.finished(*r, cells, done); err != nil {
@@ -156,7 +156,7 @@ func (p *Plan) Run(ctx context.Context, run Runner, seed uint64, progress func(d
 
 // finished passes the result of the first done rounds to Finished.
 func (p *Plan) finished(r Result, cells []Cell, done int) error {
-	r.Visits, r.Left = slices.Clone(r.Visits), slices.Clone(r.Left)
+	r.Records, r.Left = slices.Clone(r.Records), slices.Clone(r.Left)
 	r.Cut, r.Rounds = &evidence.Interruption{Done: done, Planned: p.Rounds, Of: "rounds"}, done
 	found, err := r.summed(cells, nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	if len(cells) == 0 {
 		return nil, errors.Join(ended, fmt.Errorf("no cell could be measured: %s: %s", r.Left[0].Cell, r.Left[0].Why))
 	}
-	// In the plan's order, not that of the visits.
+	// In the plan's order, not that of the samples.
 	for _, c := range cells {
 		if err := r.sum(c); err != nil {
 			return nil, err
@@ -182,7 +182,7 @@ func (r *Result) summed(cells []Cell, ended error) (*Result, error) {
 	return r, ended
 }
 
-// Work returns a function that makes one visit for a cell and a measure ("thp-random"). That
+// Work returns a function that takes one sample for a cell and a measure ("thp-random"). That
 // function returns the CPU time of the measure in seconds. The order of the reads is always the
 // same. The caller reserves huge pages.
 func Work(f *fact.Facts, run Runner, name string) (func(context.Context) (float64, error), error) {
@@ -198,7 +198,7 @@ func Work(f *fact.Facts, run Runner, name string) (func(context.Context) (float6
 }
 
 func (p *Plan) once(ctx context.Context, run Runner, m Measure) (float64, error) {
-	s, err := run(ctx, p.Visit(p.Cells[0], 1))
+	s, err := run(ctx, p.Task(p.Cells[0], 1))
 	if err != nil {
 		return 0, err
 	}
@@ -227,7 +227,7 @@ func (s Sample) unfit(c Cell) string {
 }
 
 // Value returns a measure of the sample: CPU seconds per GiB, or CPU nanoseconds per read.
-func (s Sample) Value(v Visit, m Measure) float64 {
+func (s Sample) Value(v Task, m Measure) float64 {
 	if m == Touch {
 		return s.TouchCPUS / (float64(v.Bytes) / (1 << 30))
 	}
@@ -237,9 +237,9 @@ func (s Sample) Value(v Visit, m Measure) float64 {
 // values returns the values of a cell by round.
 func (r *Result) values(cell string, m Measure) map[int]float64 {
 	out := map[int]float64{}
-	for _, v := range r.Visits {
+	for _, v := range r.Records {
 		if v.Cell == cell {
-			out[v.Round] = v.Value(Visit{Bytes: r.SizeBytes, Reads: r.Reads}, m)
+			out[v.Round] = v.Value(Task{Bytes: r.SizeBytes, Reads: r.Reads}, m)
 		}
 	}
 	return out
@@ -261,7 +261,7 @@ func (r *Result) sum(c Cell) error {
 	}
 	sum := Summary{Cell: name, Touch: stats.Median(of[Touch]), TouchSpread: stats.Spread(of[Touch]), Random: stats.Median(of[Random]), RandomSpread: stats.Spread(of[Random]), Huge: 1, Placed: 1}
 	var faults []float64
-	for _, v := range r.Visits {
+	for _, v := range r.Records {
 		if v.Cell == name {
 			faults = append(faults, float64(v.Faults)/(float64(r.SizeBytes)/(1<<30)))
 			sum.Huge, sum.Placed = min(sum.Huge, v.Huge), min(sum.Placed, v.Placed)

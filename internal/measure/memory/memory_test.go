@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "measure" {
-		var v Visit
+		var v Task
 		err := json.Unmarshal([]byte(os.Args[2]), &v)
 		if err == nil {
 			var s Sample
@@ -48,13 +48,13 @@ func fresh(t *testing.T) Runner {
 	return Fresh(host.Live().Exec, self, "measure")
 }
 
-// TestVisits tests that the kernel reports the memory in the requested pages, and that the first
+// TestSamples tests that the kernel reports the memory in the requested pages, and that the first
 // touch causes one page fault per page.
-func TestVisits(t *testing.T) {
+func TestSamples(t *testing.T) {
 	root.Undisturbed(t) // another test may turn transparent huge pages off
 	const size = 64 << 20
 	for _, p := range []Pages{Small, THP} {
-		v := Visit{Pages: p, Bytes: size, Reads: 100_000, Seed: 7}
+		v := Task{Pages: p, Bytes: size, Reads: 100_000, Seed: 7}
 		s, err := fresh(t)(t.Context(), v)
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func TestBound(t *testing.T) {
 	if _, err := os.Stat("/proc/self/numa_maps"); err != nil {
 		root.Missing(t, "this kernel has no NUMA")
 	}
-	v := Visit{Pages: Small, Bytes: 16 << 20, Reads: 1000, CPUs: []int{0}, Node: 0}
+	v := Task{Pages: Small, Bytes: 16 << 20, Reads: 1000, CPUs: []int{0}, Node: 0}
 	s, err := fresh(t)(t.Context(), v)
 	if err != nil || s.Placed != 1 {
 		t.Errorf("%+v, %v", s, err)
@@ -98,18 +98,18 @@ func TestBound(t *testing.T) {
 	}
 }
 
-func TestVisitsRefused(t *testing.T) {
+func TestSamplesRefused(t *testing.T) {
 	for _, c := range []struct {
-		visit Visit
-		want  string
+		sample Task
+		want   string
 	}{
-		{Visit{Pages: THP, Bytes: 3 << 20, Reads: 1}, "a multiple of the page size"},
-		{Visit{Pages: Small, Bytes: 1 << 60, Reads: 1}, "cannot allocate memory"},
+		{Task{Pages: THP, Bytes: 3 << 20, Reads: 1}, "a multiple of the page size"},
+		{Task{Pages: Small, Bytes: 1 << 60, Reads: 1}, "cannot allocate memory"},
 		// More pages than any test has reserved.
-		{Visit{Pages: HugeTLB2M, Bytes: 1 << 46, Reads: 1}, "in pages of hugetlb-2m"},
+		{Task{Pages: HugeTLB2M, Bytes: 1 << 46, Reads: 1}, "in pages of hugetlb-2m"},
 	} {
-		if _, err := c.visit.Measure(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want %q", c.visit, err, c.want)
+		if _, err := c.sample.Measure(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.sample, err, c.want)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func plain(availableKiB, thp string) map[string]string {
 // simulated is a machine whose pages have a known speed, with drift.
 func simulated(r *rand.Rand, speed map[Pages]float64) Runner {
 	n := 0
-	return func(_ context.Context, v Visit) (Sample, error) {
+	return func(_ context.Context, v Task) (Sample, error) {
 		n++
 		s := speed[v.Pages]
 		if v.Node == 2 {
@@ -198,11 +198,11 @@ func TestVerdicts(t *testing.T) {
 	if c := b.Comparisons[2]; !strings.HasPrefix(c.Text, "takes 2.") && !strings.HasPrefix(c.Text, "takes 1.9") && !strings.HasPrefix(c.Text, "takes 2") {
 		t.Errorf("%+v", c)
 	}
-	if len(b.Series) != 10 || b.Series[0].Name != "memory:4k-touch" || len(b.Series[0].Samples) != Rounds || len(b.Visits) != 5*Rounds {
+	if len(b.Series) != 10 || b.Series[0].Name != "memory:4k-touch" || len(b.Series[0].Samples) != Rounds || len(b.Records) != 5*Rounds {
 		t.Errorf("%+v", b.Series)
 	}
 	firsts := map[string]bool{}
-	for i, v := range b.Visits {
+	for i, v := range b.Records {
 		if i%5 == 0 {
 			firsts[v.Cell] = true
 		}
@@ -233,11 +233,11 @@ func TestVerdicts(t *testing.T) {
 // and the others are measured. If no cell remains, it is an error.
 func TestLosses(t *testing.T) {
 	good := simulated(rand.New(rand.NewPCG(1, 2)), map[Pages]float64{Small: 1, THP: 1, HugeTLB2M: 1})
-	visits := 0
-	run := func(ctx context.Context, v Visit) (Sample, error) {
+	samples := 0
+	run := func(ctx context.Context, v Task) (Sample, error) {
 		s, err := good(ctx, v)
 		if v.Pages == THP {
-			if visits++; visits > 2 {
+			if samples++; samples > 2 {
 				s.Huge = 0.4
 			}
 		}
@@ -318,7 +318,7 @@ func TestCut(t *testing.T) {
 	defer cancel()
 	n := 0
 	known := simulated(rand.New(rand.NewPCG(1, 2)), map[Pages]float64{Small: 1.5, THP: 1})
-	run := func(ctx context.Context, v Visit) (Sample, error) {
+	run := func(ctx context.Context, v Task) (Sample, error) {
 		if n++; n == 6 { // the second of the third round
 			cancel()
 			return Sample{}, ctx.Err()
@@ -330,7 +330,7 @@ func TestCut(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || b == nil {
 		t.Fatal(err)
 	}
-	if b.Rounds != 2 || len(b.Visits) != 4 || *b.Cut != (evidence.Interruption{Done: 2, Planned: Rounds, Of: "rounds"}) || len(b.Series[0].Samples) != 2 || !strings.HasPrefix(b.Text, fmt.Sprintf("interrupted after 2 of %d rounds: ", Rounds)) || !strings.Contains(b.Text, "too few rounds") {
+	if b.Rounds != 2 || len(b.Records) != 4 || *b.Cut != (evidence.Interruption{Done: 2, Planned: Rounds, Of: "rounds"}) || len(b.Series[0].Samples) != 2 || !strings.HasPrefix(b.Text, fmt.Sprintf("interrupted after 2 of %d rounds: ", Rounds)) || !strings.Contains(b.Text, "too few rounds") {
 		t.Errorf("%+v", b)
 	}
 	if len(told) != 12 || told[10] != 5 || told[11] != 2*Rounds {
@@ -356,13 +356,13 @@ func TestFinished(t *testing.T) {
 		t.Fatal(len(by), err, d)
 	}
 	for i, r := range by {
-		if r.Rounds != i+1 || r.Cut == nil || *r.Cut != (evidence.Interruption{Done: i + 1, Planned: Rounds, Of: "rounds"}) || !slices.Equal(r.Visits, want.Visits[:2*(i+1)]) || len(r.Series) != 4 || !slices.Equal(r.Series[0].Samples, want.Series[0].Samples[:i+1]) {
+		if r.Rounds != i+1 || r.Cut == nil || *r.Cut != (evidence.Interruption{Done: i + 1, Planned: Rounds, Of: "rounds"}) || !slices.Equal(r.Records, want.Records[:2*(i+1)]) || len(r.Series) != 4 || !slices.Equal(r.Series[0].Samples, want.Series[0].Samples[:i+1]) {
 			t.Errorf("after round %d: %+v", i+1, r)
 		}
 	}
 	full := errors.New("no space left on device")
 	got, err = measure(func(*Result) error { return full })
-	if !errors.Is(err, full) || got == nil || got.Rounds != 1 || got.Cut == nil || len(got.Visits) != 2 {
+	if !errors.Is(err, full) || got == nil || got.Rounds != 1 || got.Cut == nil || len(got.Records) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

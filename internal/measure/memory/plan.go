@@ -26,7 +26,7 @@ type Asked struct {
 // measures with 95 % confidence together, even if one round was disturbed.
 const Rounds = 13
 
-// Reads is the number of random reads of a visit.
+// Reads is the number of random reads of a sample.
 const Reads = 3_000_000
 
 // Limits of the options.
@@ -274,9 +274,9 @@ func (p *Plan) reservation(f *fact.Facts, pages Pages, n int64) Reservation {
 	return r
 }
 
-// Visit returns the visit of a cell in a round.
-func (p *Plan) Visit(c Cell, seed uint64) Visit {
-	v := Visit{Pages: c.Pages, Bytes: p.Bytes, Reads: p.Reads, CPUs: p.CPUs, Node: p.Node, Seed: seed}
+// Task returns the task for a cell in a round.
+func (p *Plan) Task(c Cell, seed uint64) Task {
+	v := Task{Pages: c.Pages, Bytes: p.Bytes, Reads: p.Reads, CPUs: p.CPUs, Node: p.Node, Seed: seed}
 	if c.Place == Remote {
 		v.Node = p.Far
 	}
@@ -286,6 +286,6 @@ func (p *Plan) Visit(c Cell, seed uint64) Visit {
 // TakesS estimates the duration in seconds. On the machines measured so far, touching a GiB takes
 // about 0.6 s (done twice), and a read 300 ns.
 func (p *Plan) TakesS() float64 {
-	visit := 1.2*float64(p.Bytes)/(1<<30) + 300e-9*float64(p.Reads) + 0.1
-	return visit * float64(len(p.Cells)*p.Rounds)
+	each := 1.2*float64(p.Bytes)/(1<<30) + 300e-9*float64(p.Reads) + 0.1
+	return each * float64(len(p.Cells)*p.Rounds)
 }

@@ -102,11 +102,11 @@ func TestNodes(t *testing.T) {
 	if d := cmp.Diff(want, p.Reserve[0]); d != "" || p.Node != 1 || p.Far != 2 {
 		t.Errorf("node %d, far %d\n%s", p.Node, p.Far, d)
 	}
-	v := p.Visit(Cell{THP, Remote}, 3)
-	if d := cmp.Diff(Visit{Pages: THP, Bytes: 1 << 30, Reads: Reads, CPUs: []int{4, 5, 6, 7}, Node: 2, Seed: 3}, v); d != "" {
+	v := p.Task(Cell{THP, Remote}, 3)
+	if d := cmp.Diff(Task{Pages: THP, Bytes: 1 << 30, Reads: Reads, CPUs: []int{4, 5, 6, 7}, Node: 2, Seed: 3}, v); d != "" {
 		t.Error(d)
 	}
-	if v := p.Visit(p.Cells[0], 3); v.Node != 1 {
+	if v := p.Task(p.Cells[0], 3); v.Node != 1 {
 		t.Errorf("local memory on node %d", v.Node)
 	}
 }

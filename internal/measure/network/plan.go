@@ -104,7 +104,7 @@ func ParseCells(list string) (cells []Cell, err error) {
 const (
 	Rounds       = 10
 	DefaultFor   = 10 * time.Second
-	DefaultBytes = 1 << 30
+	defaultBytes = 1 << 30
 	LeastFor     = 2 * time.Second
 	MostFor      = time.Hour
 	LeastBytes   = 10 << 20
@@ -137,7 +137,7 @@ const (
 
 // NewPlan returns the plan with the defaults.
 func NewPlan() Plan {
-	return Plan{Cells: Cells(), For: DefaultFor, Bytes: DefaultBytes, Every: DefaultEvery, Size: DefaultSize}
+	return Plan{Cells: Cells(), For: DefaultFor, Bytes: defaultBytes, Every: DefaultEvery, Size: DefaultSize}
 }
 
 // Run returns the duration of one run of a cell, which grows with the path's round trip: a short

@@ -188,7 +188,7 @@ func start(ctx context.Context, host, overlay string) (_ *ssh.Session, served Se
 func resolve(ctx context.Context, word string) (netip.AddrPort, error) {
 	host, port, err := net.SplitHostPort(word)
 	if err != nil {
-		host, port = strings.Trim(word, "[]"), fmt.Sprint(DefaultPort)
+		host, port = strings.Trim(word, "[]"), fmt.Sprint(defaultPort)
 	}
 	n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
 	if err != nil {
@@ -233,7 +233,7 @@ func serveAt(word string) (netip.AddrPort, error) {
 		}
 	}
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%q is not an address of this machine: want ADDRESS or ADDRESS:PORT, such as 192.0.2.7 or [2001:db8::7]:%d", word, DefaultPort)
+		return netip.AddrPort{}, fmt.Errorf("%q is not an address of this machine: want ADDRESS or ADDRESS:PORT, such as 192.0.2.7 or [2001:db8::7]:%d", word, defaultPort)
 	}
-	return netip.AddrPortFrom(at, DefaultPort), nil
+	return netip.AddrPortFrom(at, defaultPort), nil
 }

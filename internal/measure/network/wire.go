@@ -17,8 +17,8 @@ import (
 // Protocol is the name of the protocol. Both sides must use the same.
 const Protocol = "fettle/bench-network-peer/v2"
 
-// DefaultPort is the port of a peer, of TCP and UDP.
-const DefaultPort = 5219
+// defaultPort is the port of a peer, of TCP and UDP.
+const defaultPort = 5219
 
 // KeyVariable is the environment variable that may have the key of a peer.
 const KeyVariable = "FETTLE_NETWORK_KEY"

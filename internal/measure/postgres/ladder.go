@@ -102,7 +102,7 @@ func (p *Plan) Run(ctx context.Context, s Server, d *Database, pgbench Program, 
 				progress(done, all, c)
 			}
 			one, err := p.step(ctx, d, pgbench, c)
-			if ctx.Err() != nil || errors.Is(err, ErrHangs) {
+			if ctx.Err() != nil || errors.Is(err, errHangs) {
 				r.Cut = (&evidence.Interruption{Done: done, Planned: all, Of: "steps"}).EndedBy(ctx, err)
 				return r.whole(samples, fmt.Errorf("with %s: %w", text.Count(c, "client"), cmp.Or(ctx.Err(), err)))
 			}
@@ -157,8 +157,8 @@ func (p *Plan) Fill(ctx context.Context, d *Database, pgbench Program) error {
 	return nil
 }
 
-// ErrHangs is returned if pgbench does not end within its time limit.
-var ErrHangs = errors.New("pgbench hung")
+// errHangs is returned if pgbench does not end within its time limit.
+var errHangs = errors.New("pgbench hung")
 
 // allowance is the time that pgbench may take beyond its expected time: its last transactions may
 // wait for a checkpoint on a slow disk. Tests change it.
@@ -167,13 +167,13 @@ var allowance = 3 * time.Minute
 // slowestScale is the time limit for filling one unit of scale (about 15 MiB and their log).
 const slowestScale = time.Minute
 
-// within runs pgbench for at most limit. It returns ErrHangs after that.
+// within runs pgbench for at most limit. It returns errHangs after that.
 func within(ctx context.Context, limit time.Duration, pgbench Program, args ...string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, err := pgbench.Run(bounded, args...)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w and was stopped after %v; to see what it waits for, run it again and query pg_stat_activity on the server meanwhile", ErrHangs, limit.Round(time.Second))
+		err = fmt.Errorf("%w and was stopped after %v; to see what it waits for, run it again and query pg_stat_activity on the server meanwhile", errHangs, limit.Round(time.Second))
 	}
 	return out, err
 }

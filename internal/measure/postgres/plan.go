@@ -83,8 +83,8 @@ type Plan struct {
 	Finished func(*Result) error
 }
 
-// ErrNoSpace is returned if a database would need more than a quarter of the free space.
-var ErrNoSpace = errors.New("more than a quarter of the free space")
+// errNoSpace is returned if a database would need more than a quarter of the free space.
+var errNoSpace = errors.New("more than a quarter of the free space")
 
 // Check returns an error if an option is out of range for any server.
 func (a Asked) Check() error {
@@ -117,7 +117,7 @@ func Make(r Room, a Asked) (*Plan, error) {
 		p.Scale = Scale
 	}
 	if need, quarter := p.needs(), r.Free/4; need > quarter {
-		return nil, fmt.Errorf("%w: scale %d needs about %s including the WAL; a quarter is %s", ErrNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
+		return nil, fmt.Errorf("%w: scale %d needs about %s including the WAL; a quarter is %s", errNoSpace, p.Scale, unit.Size(need).Human(), unit.Size(quarter).Human())
 	}
 	clients := slices.Clone(a.Clients)
 	if len(clients) == 0 {

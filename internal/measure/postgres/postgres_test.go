@@ -262,13 +262,13 @@ func TestHangs(t *testing.T) {
 	p := &Plan{Room: room(), Scale: 0, Clients: []int{1, 2}, Step: 10 * time.Millisecond}
 	h := &hanging{}
 	_, err := p.step(t.Context(), &Database{Name: "x"}, &hanging{calls: 1}, 2)
-	if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "pg_stat_activity") {
+	if !errors.Is(err, errHangs) || !strings.Contains(err.Error(), "pg_stat_activity") {
 		t.Error(err)
 	}
 	if err := p.Fill(t.Context(), &Database{Name: "x"}, h); err != nil {
 		t.Error(err)
 	}
-	if err := p.Fill(t.Context(), &Database{Name: "x"}, h); !errors.Is(err, ErrHangs) {
+	if err := p.Fill(t.Context(), &Database{Name: "x"}, h); !errors.Is(err, errHangs) {
 		t.Error(err)
 	}
 }

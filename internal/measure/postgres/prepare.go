@@ -103,7 +103,7 @@ func Prepare(ctx context.Context, h *host.Host, o Target, say func(format string
 		return nil, ui.Retry(ui.Refused, fmt.Errorf("%s has %s connected; a benchmark would slow other clients, and they would distort the benchmark", server.Name, text.Count(room.Others, "other client")), "stop these clients; --force measures now, and the result shows a warning", "--force")
 	}
 	p, err := Make(room, o.Asked)
-	if errors.Is(err, ErrNoSpace) {
+	if errors.Is(err, errNoSpace) {
 		return nil, ui.Instead(ui.Refused, err, "df -h "+text.Quote(server.Dir)+" shows free space; a smaller --scale needs less", "--scale=1")
 	}
 	if err != nil {

@@ -102,7 +102,7 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 		metrics = append(metrics, g.Metric)
 	}
 	sides := map[Arm]string{Without: "without", With: "with"}
-	for _, v := range e.Visits {
+	for _, v := range e.Samples {
 		if v.Phase != Blocks || v.Dropped {
 			continue
 		}
@@ -113,16 +113,16 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 		case work == "":
 			work = "comparison"
 		}
-		visit := len(out) // a line for each benchmark that the work reports
+		first := len(out) // a line for each benchmark that the work reports
 		for _, m := range metrics {
 			name, unit, scale := benchMetric(m)
 			line := cmp.Or(name, work) + "/change=" + sides[v.Arm]
-			at := slices.IndexFunc(out[visit:], func(l benchLine) bool { return l.name == word(line) })
+			at := slices.IndexFunc(out[first:], func(l benchLine) bool { return l.name == word(line) })
 			if at < 0 {
-				at = len(out) - visit
+				at = len(out) - first
 				out = append(out, benchLine{name: word(line)})
 			}
-			out[visit+at].values = append(out[visit+at].values, benchValue{scale * v.Values[m.Name], unit, direction[m.More]})
+			out[first+at].values = append(out[first+at].values, benchValue{scale * v.Values[m.Name], unit, direction[m.More]})
 		}
 	}
 	return out, nil

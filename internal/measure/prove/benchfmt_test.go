@@ -15,7 +15,7 @@ func TestBenchfmt(t *testing.T) {
 		Guards: []Guard{{Metric: Metric{Name: "max-memory", Unit: "bytes"}}, {Metric: Metric{Name: "errors"}}}}}
 	for i, arm := range []Arm{Without, With, With, Without} { // two blocks
 		for _, dropped := range []bool{true, false} {
-			e.Visits = append(e.Visits, Visit{Step: Step{Phase: Blocks, Block: i / 2, Place: i % 2, Arm: arm, Dropped: dropped}, Values: Values{"time": 1.25 + float64(i), "max-memory": 1 << 20, "errors": 0}})
+			e.Samples = append(e.Samples, Sample{Step: Step{Phase: Blocks, Block: i / 2, Place: i % 2, Arm: arm, Dropped: dropped}, Values: Values{"time": 1.25 + float64(i), "max-memory": 1 << 20, "errors": 0}})
 		}
 	}
 	body, err := json.Marshal(e)
@@ -60,7 +60,7 @@ Benchmarky 1 2 %
 	}
 	e.Work, e.Design.Guards = nil, nil
 	e.Design.Metric, e.Design.Also = Metric{Name: "gobench:Encode/a", Unit: "s"}, []Metric{{Name: "time", Unit: "s"}, {Name: "gobench:Encode/a:B/op", Unit: "bytes"}}
-	e.Visits = []Visit{{Step: Step{Phase: Blocks, Arm: With}, Values: Values{"gobench:Encode/a": 1e-6, "gobench:Encode/a:B/op": 16, "time": 2}}}
+	e.Samples = []Sample{{Step: Step{Phase: Blocks, Arm: With}, Values: Values{"gobench:Encode/a": 1e-6, "gobench:Encode/a:B/op": 16, "time": 2}}}
 	if proof.Body, err = json.Marshal(e); err != nil {
 		t.Fatal(err)
 	}

@@ -51,16 +51,16 @@ func TestAlwaysAnInterval(t *testing.T) {
 			e.Design.BudgetS, e.Comparison, e.Shorten = float64(at)-0.5, true, true
 		}, EndedBudget},
 		{"interrupted", func(m *machine, _ *Experiment, at int, cancel func()) {
-			m.fail = func(visit int) error {
-				if visit == at {
+			m.fail = func(sample int) error {
+				if sample == at {
 					cancel()
 				}
 				return nil
 			}
 		}, EndedInterrupted},
 		{"failed", func(m *machine, _ *Experiment, at int, _ func()) {
-			m.fail = func(visit int) error {
-				if visit == at {
+			m.fail = func(sample int) error {
+				if sample == at {
 					return errors.New("exit status 1")
 				}
 				return nil
@@ -69,13 +69,13 @@ func TestAlwaysAnInterval(t *testing.T) {
 		{"guard rail", func(m *machine, e *Experiment, at int, _ func()) {
 			e.Design.Caps = []Cap{{Metric: Metric{Name: "errors"}, Most: 0}}
 			m.also = Values{"errors": 0}
-			m.fail = func(visit int) error { m.also["errors"] = float64(visit / at); return nil }
+			m.fail = func(sample int) error { m.also["errors"] = float64(sample / at); return nil }
 		}, EndedGuard},
 	} {
 		seen := map[int]bool{}
 		for at := 1; at < 45; at++ {
 			m := quiet()
-			var record []Visit
+			var record []Sample
 			e := m.experiment(design(), &record)
 			ctx, cancel := context.WithCancel(t.Context())
 			x.stop(m, e, at, cancel)
@@ -157,7 +157,7 @@ func TestProvisionalIntervals(t *testing.T) {
 func looksOf(t *testing.T, d Design, n noise.Model, effect float64, blocks int) (out []Verdict) {
 	m := &machine{noise: n.Begin(newRand(d.Seed)), effect: effect}
 	e := m.experiment(d, nil)
-	e.Progress = func(c *Course, _ Visit) {
+	e.Progress = func(c *Course, _ Sample) {
 		if c.Counted() > len(out) {
 			out = append(out, c.Verdict())
 		}
@@ -174,12 +174,12 @@ func looksOf(t *testing.T, d Design, n noise.Model, effect float64, blocks int) 
 // TestShortened tests comparisons whose budget is too short for warm-ups, with a cost of each switch:
 // still at most one in twenty finds an effect that does not exist, and a large one is found.
 func TestShortened(t *testing.T) {
-	run := func(seed uint64, effect float64) (Word, []Visit) {
+	run := func(seed uint64, effect float64) (Word, []Sample) {
 		r := newRand(seed)
 		m := &machine{noise: func(int) float64 { return sigma * r.NormFloat64() }, effect: effect, after: []float64{0.05}}
 		d := Defaults(Metric{Name: "time", Unit: "s"})
 		d.Seed, d.BudgetS = seed, 24
-		var record []Visit
+		var record []Sample
 		e := m.experiment(d, &record)
 		e.Comparison, e.Shorten = true, true
 		c, _, err := e.Run(t.Context(), nil)
@@ -196,11 +196,11 @@ func TestShortened(t *testing.T) {
 		}
 		for i, v := range record[1:] {
 			if v.Dropped || !v.Short {
-				t.Fatalf("seed %d: visit %d is dropped", seed, i+1)
+				t.Fatalf("seed %d: sample %d is dropped", seed, i+1)
 			}
 		}
 		if len(record) < 20 {
-			t.Errorf("seed %d: %d visits", seed, len(record))
+			t.Errorf("seed %d: %d samples", seed, len(record))
 		}
 		if word, _ = run(seed, -0.1); word == Better {
 			found++

@@ -37,8 +37,8 @@ func Builtin(name string) (Metric, bool) { m, ok := builtin[name]; return m, ok 
 type Command struct {
 	Args    []string
 	Metrics []Printed
-	Timeout time.Duration // of one visit; 0: no limit
-	Late    error         // returned if a visit exceeds Timeout; may be nil
+	Timeout time.Duration // of one sample; 0: no limit
+	Late    error         // returned if a sample exceeds Timeout; may be nil
 	Dir     string        // working directory
 	Clock   interface{ Now() time.Time }
 	// Mark is the tag in the environment of all processes of the command.
@@ -93,8 +93,8 @@ type Energy interface {
 // most is the maximum output kept of a command, in bytes.
 const most = 64 << 20
 
-// Visit runs the command once. Then it kills all processes that the command left.
-func (c *Command) Visit(ctx context.Context, _ Step) (m Measurement, err error) {
+// Measure runs the command once. Then it kills all processes that the command left.
+func (c *Command) Measure(ctx context.Context, _ Step) (m Measurement, err error) {
 	// PR_SET_PDEATHSIG (prctl(2)) takes effect when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

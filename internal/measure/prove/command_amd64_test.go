@@ -24,14 +24,14 @@ func TestCommandMemory(t *testing.T) {
 	} {
 		c := &Command{Args: x.args, Clock: wallClock{}, Memory: true, Mark: mark}
 		for range 2 { // the starter is there already the second time
-			m, err := c.Visit(t.Context(), Step{})
+			m, err := c.Measure(t.Context(), Step{})
 			if got := m.Values["max-memory"] / (1 << 20); err != nil || got < x.least || got > x.most {
 				t.Errorf("%s: %.1f MiB, want %v to %v (%v)", name, got, x.least, x.most, err)
 			}
 		}
 	}
 	// Without a question there is no answer.
-	if m, err := command(":").Visit(t.Context(), Step{}); err != nil || m.Values["max-memory"] != 0 {
+	if m, err := command(":").Measure(t.Context(), Step{}); err != nil || m.Values["max-memory"] != 0 {
 		t.Error(m.Values, err)
 	}
 }

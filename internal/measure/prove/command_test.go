@@ -60,7 +60,7 @@ func TestCommand(t *testing.T) {
 		"no such program":        {&Command{Args: []string{"/no/such"}, Clock: wallClock{}, Mark: mark}, "", 0, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := x.command.Visit(t.Context(), Step{})
+			m, err := x.command.Measure(t.Context(), Step{})
 			if x.says != "" {
 				if err == nil || !strings.Contains(err.Error(), x.says) {
 					t.Fatalf("%v, want %q", err, x.says)
@@ -74,10 +74,10 @@ func TestCommand(t *testing.T) {
 			}
 			if p := x.command.Metrics; len(p) > 0 && p[0].Percentile > 0 {
 				if m.Within == nil || m.Within.N != 101 || m.Within.Mean != 51 || math.Abs(m.Within.SD-29.3) > 0.01 {
-					t.Errorf("within the visit: %+v", m.Within)
+					t.Errorf("within the sample: %+v", m.Within)
 				}
 			} else if m.Within != nil {
-				t.Errorf("within the visit: %+v", m.Within)
+				t.Errorf("within the sample: %+v", m.Within)
 			}
 		})
 	}
@@ -113,8 +113,8 @@ func TestCommandWithoutStarter(t *testing.T) {
 	}
 }
 
-// TestCommandEnds tests that the end of a visit, for any reason, kills all processes that the visit
-// started. These tests do not run in parallel, because the end of a visit kills every process
+// TestCommandEnds tests that the end of a sample, for any reason, kills all processes that the sample
+// started. These tests do not run in parallel, because the end of a sample kills every process
 // started in the meantime.
 func TestCommandEnds(t *testing.T) {
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestCommandEnds(t *testing.T) {
 func timesOut(t *testing.T, c *Command, file string) string {
 	t.Helper()
 	for c.Timeout = 50 * time.Millisecond; ; c.Timeout *= 2 {
-		if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not finish within "+c.Timeout.String()) {
+		if _, err := c.Measure(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not finish within "+c.Timeout.String()) {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(file); err == nil && strings.HasSuffix(string(text), "\n") {
@@ -170,20 +170,20 @@ func testCommandEnds(t *testing.T, child string, memory bool) {
 		defer cancel()
 		root.Eventually(time.Minute, func() bool { text, _ := os.ReadFile(child); return strings.HasSuffix(string(text), "\n") })
 	}()
-	if _, err := c.Visit(ctx, Step{}); err == nil {
+	if _, err := c.Measure(ctx, Step{}); err == nil {
 		t.Error("interrupted, and no error")
 	}
 	gone()
 	c = command("sleep 1000 >/dev/null 2>&1 & echo $! >" + child)
 	c.Memory = memory
-	if _, err := c.Visit(t.Context(), Step{}); err != nil {
+	if _, err := c.Measure(t.Context(), Step{}); err != nil {
 		t.Error(err)
 	}
 	gone()
 }
 
 func TestCommandPrintsTooMuch(t *testing.T) {
-	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "reduce its output") {
+	if _, err := command("yes 1 | head -c 80000000", printed("n", `(\d)`, -1)).Measure(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "reduce its output") {
 		t.Error(err)
 	}
 }
@@ -287,10 +287,10 @@ func TestCommandEnergy(t *testing.T) {
 	h := testkitmachine.Mounted(t, map[string]string{zone + "name": "package-0\n", zone + "energy_uj": "9000000\n", zone + "max_energy_range_uj": "10000000\n"})
 	c := command("echo 2500000 > " + h.Name + zone + "energy_uj")
 	c.Energy = power.OpenEnergy(h)
-	if m, err := c.Visit(t.Context(), Step{}); err != nil || m.Values["energy"] != 3.5 {
+	if m, err := c.Measure(t.Context(), Step{}); err != nil || m.Values["energy"] != 3.5 {
 		t.Errorf("%v J, want 3.5; %v", m.Values["energy"], err)
 	}
-	if _, err := c.Visit(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not change") {
+	if _, err := c.Measure(t.Context(), Step{}); err == nil || !strings.Contains(err.Error(), "did not change") {
 		t.Errorf("a counter that does not advance: %v", err)
 	}
 }
@@ -299,7 +299,7 @@ func TestCommandEnergy(t *testing.T) {
 func TestCommandLate(t *testing.T) {
 	c := command("sleep 60")
 	c.Timeout, c.Late = 50*time.Millisecond, errors.New("longer than the budget")
-	if _, err := c.Visit(t.Context(), Step{}); err == nil || err.Error() != "longer than the budget" {
+	if _, err := c.Measure(t.Context(), Step{}); err == nil || err.Error() != "longer than the budget" {
 		t.Error(err)
 	}
 }
@@ -309,7 +309,7 @@ func TestCommandLate(t *testing.T) {
 func TestCommandInstructions(t *testing.T) {
 	c := command("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
 	c.Instructions = true
-	m, err := c.Visit(t.Context(), Step{})
+	m, err := c.Measure(t.Context(), Step{})
 	if err == nil && m.Values["instructions"] < 1e6 || err != nil && !strings.HasPrefix(err.Error(), "cannot count instructions: ") {
 		t.Error(m.Values, err)
 	}

@@ -13,8 +13,8 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// ComparisonSchema names the JSON form of a comparison.
-const ComparisonSchema = "fettle/compare/v1"
+// comparisonSchema names the JSON form of a comparison.
+const comparisonSchema = "fettle/compare/v1"
 
 // Comparison compares run B with run A. Effects are improvements as a ratio: 0.08 means 8 % less
 // where less is better, or 8 % more where more is better.
@@ -95,7 +95,7 @@ func Runs(a, b *evidence.Run, margin float64, force bool) (*Comparison, error) {
 	if !force && (a.Machine.Hardware == "" || a.Machine.Hardware != b.Machine.Hardware) {
 		return nil, fmt.Errorf("%w: %s, %s; and %s, %s", ErrMachines, a.Machine.Name, a.Machine.HardwareText(), b.Machine.Name, b.Machine.HardwareText())
 	}
-	c := &Comparison{Schema: ComparisonSchema, A: compareSide(a), B: compareSide(b), Margin: margin, Alpha: 0.05, Differing: Differing(a, b)}
+	c := &Comparison{Schema: comparisonSchema, A: compareSide(a), B: compareSide(b), Margin: margin, Alpha: 0.05, Differing: Differing(a, b)}
 	if a.Kind == "prove" {
 		err := c.effects(a, b)
 		c.Summarize()

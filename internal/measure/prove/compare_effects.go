@@ -81,7 +81,7 @@ func (c *Comparison) effects(a, b *evidence.Run) error {
 		case err != nil:
 			return fmt.Errorf("run %s: %w", side.id, err)
 		}
-		all, err := Looks(side.of.Design, side.of.Visits)
+		all, err := Looks(side.of.Design, side.of.Samples)
 		if err != nil {
 			return fmt.Errorf("run %s: %w", side.id, err)
 		}

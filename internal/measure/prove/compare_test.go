@@ -108,18 +108,18 @@ func experiment(t *testing.T, r *rand.Rand, effect float64) *evidence.Run {
 	d := Defaults(Metric{Name: "time", Unit: "s"})
 	d.Seed, d.Most = r.Uint64(), 12
 	c := Begin(d)
-	var visits []Visit
+	var samples []Sample
 	for s := c.Next(); s.Phase != Done; s = c.Next() {
-		v := Visit{Step: s, Values: Values{"time": math.Exp(0.01 * r.NormFloat64())}}
+		v := Sample{Step: s, Values: Values{"time": math.Exp(0.01 * r.NormFloat64())}}
 		if s.Phase == Blocks && s.Arm == With {
 			v.Values["time"] *= math.Exp(effect)
 		}
-		visits = append(visits, v)
+		samples = append(samples, v)
 		if err := c.Took(v.Values); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := Sum(c, EndedMost, nil, visits)
+	e := Sum(c, EndedMost, nil, samples)
 	e.Asked, e.Work = json.RawMessage("{}"), []string{"make"}
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -218,7 +218,7 @@ func TestOlderMethod(t *testing.T) {
 		if err := json.Unmarshal(runs[0].Body, &e); err != nil {
 			t.Fatal(err)
 		}
-		e.Method, e.Visits[0].Phase = 2, "placebo"
+		e.Method, e.Samples[0].Phase = 2, "placebo"
 		if runs[0].Body, err = json.Marshal(e); err != nil {
 			t.Fatal(err)
 		}

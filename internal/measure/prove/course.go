@@ -17,7 +17,7 @@ const (
 	Done   Phase = "done"
 )
 
-// Step is a visit to make: one run or window of the work.
+// Step is a sample to take: one run or window of the work.
 type Step struct {
 	Phase Phase `json:"phase"`
 	Block int   `json:"block"` // from 0
@@ -25,25 +25,25 @@ type Step struct {
 	Arm   Arm   `json:"arm"`
 	// Switch reports whether the machine must be switched to the arm first.
 	Switch bool `json:"switch,omitempty"`
-	// Dropped visits are warm-ups after a switch and do not count.
+	// Dropped samples are warm-ups after a switch and do not count.
 	Dropped bool `json:"dropped,omitempty"`
-	// Short reports that from this visit on the budget does not suffice for warm-ups.
+	// Short reports that from this sample on the budget does not suffice for warm-ups.
 	Short bool `json:"short,omitempty"`
 }
 
 // Course is the state of an experiment: the whole method, independent of the machine. Next returns
-// the next visit; Took records its result. An interrupted experiment continues in a new Course
-// that replays the old visits.
+// the next sample; Took records its result. An interrupted experiment continues in a new Course
+// that replays the old samples.
 type Course struct {
 	design    Design
-	washout   int  // warm-up visits: the design's, or more if the machine needs longer to settle
-	short     bool // no warm-up visits any more, because of the budget
-	begun     bool // a visit was made
+	washout   int  // warm-up runs: the design's, or more if the machine needs longer to settle
+	short     bool // no warm-up runs any more, because of the budget
+	begun     bool // a sample was taken
 	done      bool
 	block     int
 	place     int
-	arm       Arm        // of the last visit; "" if the next visit follows a switch in any case
-	settling  int        // warm-up visits left
+	arm       Arm        // of the last sample; "" if the next sample follows a switch in any case
+	settling  int        // warm-up runs left
 	unsettled int        // first blocks that do not count, because the warm-up was too short
 	tracks    []*track   // of the deciding metrics, then of each guard rail
 	covariate *covariate // nil if the design has none
@@ -73,14 +73,14 @@ func Begin(d Design) *Course {
 	return c
 }
 
-// Next returns the next visit, or a step with phase Done.
+// Next returns the next sample, or a step with phase Done.
 func (c *Course) Next() Step {
 	if c.done {
 		return Step{Phase: Done}
 	}
 	s := Step{Phase: Blocks, Block: c.block, Place: c.place, Arm: c.design.Order(c.block)[c.place], Short: c.short}
 	if !c.begun && c.washout > 0 && s.Arm == With {
-		// The first visit is without the change, so that work that always fails does not seem to
+		// The first sample is without the change, so that work that always fails does not seem to
 		// fail because of the change.
 		s.Arm, s.Switch, s.Dropped = Without, true, true
 		return s
@@ -90,8 +90,8 @@ func (c *Course) Next() Step {
 	return s
 }
 
-// Took records the values of the visit from Next. If a value is missing, not finite or not
-// positive, it returns an error, and the visit must be repeated.
+// Took records the values of the sample from Next. If a value is missing, not finite or not
+// positive, it returns an error, and the sample must be repeated.
 func (c *Course) Took(v Values) error {
 	s := c.Next()
 	if s.Phase == Done {
@@ -116,7 +116,7 @@ func (c *Course) Took(v Values) error {
 		c.arm, c.settling = s.Arm, c.washout
 	}
 	if s.Arm != c.design.Order(c.block)[c.place] {
-		return nil // the very first visit
+		return nil // the very first sample
 	}
 	if s.Dropped {
 		c.settling--
@@ -141,12 +141,12 @@ func (c *Course) Took(v Values) error {
 	return nil
 }
 
-// Shorten omits the warm-up visits from now on. It may be called before the first visit of a block
+// Shorten omits the warm-up runs from now on. It may be called before the first sample of a block
 // that counts. What is left of the other side then affects both sides alike, unless a switch changes
 // the machine.
 func (c *Course) Shorten() { c.short, c.washout, c.settling = true, 0, 0 }
 
-// Abandon drops the visits of the unfinished block after an interruption.
+// Abandon drops the samples of the unfinished block after an interruption.
 func (c *Course) Abandon() {
 	c.place, c.settling, c.arm = 0, 0, ""
 	for _, t := range c.tracks {
@@ -192,7 +192,7 @@ func (c *Course) restart() {
 	c.Abandon()
 }
 
-// maxGrowth is the maximum growth of the warm-up, in visits.
+// maxGrowth is the maximum growth of the warm-up, in samples.
 const maxGrowth = 4
 
 // carriesOver reports whether any metric carries over.
@@ -205,8 +205,8 @@ func (c *Course) deciding() []*track { return c.tracks[:1+len(c.design.Also)] }
 // before the second block.
 func (c *Course) Noise() float64 { return c.tracks[0].sequence.Noise() }
 
-// Carried returns the difference of logarithms between the last warm-up visit after a switch to an
-// arm and the next visit: the cost of the switch. It is NaN if there are no warm-up visits.
+// Carried returns the difference of logarithms between the last warm-up run after a switch to an
+// arm and the next sample: the cost of the switch. It is NaN if there are no warm-up runs.
 func (c *Course) Carried(arm Arm) float64 { return stats.Median(c.tracks[0].after[arm]) }
 
 // Differences returns the differences of the blocks that count: the logarithm of the value with the
@@ -262,11 +262,11 @@ func (c *Course) Guards() (out []Guarded) {
 // Fewest returns the number of blocks from which a verdict is possible.
 func (c *Course) Fewest() int { return max(c.design.Least, c.tracks[0].sequence.Fewest()) }
 
-// Washout returns the present number of warm-up visits after a switch.
+// Washout returns the present number of warm-up runs after a switch.
 func (c *Course) Washout() int { return c.washout }
 
-// Visits returns the average number of visits of a block: half of the blocks begin with a switch.
-func (c *Course) Visits() float64 { return 2 + 1.5*float64(c.washout) }
+// Samples returns the average number of samples of a block: half of the blocks begin with a switch.
+func (c *Course) Samples() float64 { return 2 + 1.5*float64(c.washout) }
 
 // Planned returns the number of blocks, at most limit, after which the interval should fit
 // between the margins with the noise so far.

@@ -10,11 +10,11 @@ import (
 	"fettle.dev/fettle/internal/testkit/noise"
 )
 
-// loaded is a machine whose visits also report the rate of arriving work, on which the time
+// loaded is a machine whose samples also report the rate of arriving work, on which the time
 // depends.
 type loaded struct {
 	*machine
-	rate float64 // logarithm, of the visit made last
+	rate float64 // logarithm, of the sample made last
 }
 
 // arriving returns a machine with a drifting rate of work, whose time depends on the rate by the
@@ -34,8 +34,8 @@ func arriving(d Design, model noise.Model, slope, effect, moves float64) *loaded
 	return l
 }
 
-func (l *loaded) Visit(ctx context.Context, s Step) (Measurement, error) {
-	m, err := l.machine.Visit(ctx, s)
+func (l *loaded) Measure(ctx context.Context, s Step) (Measurement, error) {
+	m, err := l.machine.Measure(ctx, s)
 	if m.Values != nil {
 		m.Values["rate"] = math.Exp(l.rate)
 	}
@@ -108,7 +108,7 @@ func TestCovariateThatMoves(t *testing.T) {
 	d := Defaults(Metric{Name: "time", Unit: "s"})
 	d.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
 	d.Seed = 5
-	var record []Visit
+	var record []Sample
 	l := arriving(d, noise.Models[0], 0.8, 0.5, 0.4)
 	e := l.experiment(d, &record)
 	e.Workload = l
@@ -138,10 +138,10 @@ func TestCovariateThatMoves(t *testing.T) {
 // a guard rail may be 0 at times.
 func TestCaps(t *testing.T) {
 	for name, x := range map[string]struct {
-		errors func(visit int) float64
-		ending Ending
-		says   string
-		visits int
+		errors  func(sample int) float64
+		ending  Ending
+		says    string
+		samples int
 	}{
 		"never above":             {func(int) float64 { return 2 }, EndedVerdict, "", 0},
 		"above early":             {func(i int) float64 { return float64(max(i, 1)) }, EndedGuard, "errors/s exceeds the limit of --stop-above: 6 > 5", 6},
@@ -156,28 +156,28 @@ func TestCaps(t *testing.T) {
 			d.Guards = []Guard{{rate, 100}}
 			m.also = Values{"errors/s": x.errors(0)}
 			e := m.experiment(d, nil)
-			e.Progress = func(*Course, Visit) { m.also["errors/s"] = x.errors(m.visits + 1) }
+			e.Progress = func(*Course, Sample) { m.also["errors/s"] = x.errors(m.samples + 1) }
 			_, ending, err := e.Run(t.Context(), nil)
 			if ending != x.ending || (err == nil) != (x.says == "") || err != nil && !strings.Contains(err.Error(), x.says) || m.on {
 				t.Errorf("%s, %v, switch %v", ending, err, m.on)
 			}
-			if x.visits > 0 && m.visits != x.visits {
-				t.Errorf("%d visits", m.visits)
+			if x.samples > 0 && m.samples != x.samples {
+				t.Errorf("%d samples", m.samples)
 			}
 		})
 	}
-	// The work itself may say so before the visit is over.
+	// The work itself may say so before the sample is over.
 	m := quiet()
 	d := design()
 	d.Caps = []Cap{{Metric{Name: "errors"}, 5}}
-	m.fail = func(visit int) error {
-		if visit == 20 {
+	m.fail = func(sample int) error {
+		if sample == 20 {
 			return d.Exceeded(Values{"errors": 9})
 		}
 		return nil
 	}
 	m.also = Values{"errors": 1}
-	if _, ending, err := m.experiment(d, nil).Run(t.Context(), nil); ending != EndedGuard || m.visits != 20 || m.on || err == nil || strings.Contains(err.Error(), "failed") {
-		t.Errorf("%s after %d visits: %v", ending, m.visits, err)
+	if _, ending, err := m.experiment(d, nil).Run(t.Context(), nil); ending != EndedGuard || m.samples != 20 || m.on || err == nil || strings.Contains(err.Error(), "failed") {
+		t.Errorf("%s after %d samples: %v", ending, m.samples, err)
 	}
 }

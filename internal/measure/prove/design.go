@@ -1,6 +1,6 @@
 // Package prove decides whether a change helped. It measures work with and without the change in a
 // randomized, interleaved order, and gives an interval that is valid at every moment. The unit of
-// evidence is the block: two visits in the order AB or BA, decided by a coin from the seed. So
+// evidence is the block: two samples in the order AB or BA, decided by a coin from the seed. So
 // drift and background load cannot favor a side.
 package prove
 
@@ -23,7 +23,7 @@ const (
 	With    Arm = "B"
 )
 
-// Metric is the quantity that a visit measures: one positive number. Values are compared by ratio.
+// Metric is the quantity that a sample measures: one positive number. Values are compared by ratio.
 type Metric struct {
 	Name string `json:"name"`           // "time", "requests/s", "p99"
 	Unit string `json:"unit,omitempty"` // "s", "1/s"; empty for a bare number
@@ -55,7 +55,7 @@ type Guard struct {
 	Most float64 `json:"most_ratio"`
 }
 
-// Cap is the maximum value of a metric. If a visit exceeds it, the change is undone and the
+// Cap is the maximum value of a metric. If a sample exceeds it, the change is undone and the
 // experiment ends at once.
 type Cap struct {
 	Metric
@@ -68,7 +68,7 @@ type Live struct {
 	SettleS float64 `json:"settle_s"` // after each switch, not measured
 }
 
-// Design is decided before the first visit and does not change.
+// Design is decided before the first sample and does not change.
 type Design struct {
 	Metric Metric `json:"metric"`
 	// Also are further metrics with verdicts of their own. The experiment ends when all have one.
@@ -86,10 +86,10 @@ type Design struct {
 	Most    int `json:"most_blocks"`
 	Washout int `json:"washout_visits"` // dropped after each switch, 0 to 20
 
-	// Live is set if visits are windows of running work.
+	// Live is set if samples are windows of running work.
 	Live *Live `json:"live,omitempty"`
 
-	BudgetS float64 `json:"budget_s,omitempty"` // no visit begins after this time; 0: no limit
+	BudgetS float64 `json:"budget_s,omitempty"` // no sample begins after this time; 0: no limit
 	Seed    uint64  `json:"seed"`
 }
 
@@ -139,7 +139,7 @@ func (d Design) Check() error {
 // deciding returns the metrics with a verdict.
 func (d Design) deciding() []Metric { return append([]Metric{d.Metric}, d.Also...) }
 
-// Metrics returns all metrics that a visit measures: the deciding ones, and those of guard rails,
+// Metrics returns all metrics that a sample measures: the deciding ones, and those of guard rails,
 // caps and the covariate.
 func (d Design) Metrics() []Metric {
 	all := d.deciding()
@@ -155,12 +155,12 @@ func (d Design) Metrics() []Metric {
 	return all
 }
 
-// Measures reports whether a visit has to measure a metric.
+// Measures reports whether a sample has to measure a metric.
 func (d Design) Measures(name string) bool {
 	return slices.ContainsFunc(d.Metrics(), func(m Metric) bool { return m.Name == name })
 }
 
-// Unit returns the name of a visit: window or run.
+// Unit returns the name of a sample: window or run.
 func (d Design) Unit() string {
 	if d.Live != nil {
 		return "window"
@@ -168,7 +168,7 @@ func (d Design) Unit() string {
 	return "run"
 }
 
-// Order returns the order of a block's visits, decided by the seed. Blocks are numbered from 0.
+// Order returns the order of a block's samples, decided by the seed. Blocks are numbered from 0.
 func (d Design) Order(block int) [2]Arm {
 	if rand.New(rand.NewPCG(d.Seed, uint64(block))).Uint64()>>63 == 0 {
 		return [2]Arm{Without, With}

@@ -24,7 +24,7 @@ const Schema = "fettle/prove/v1"
 const Method = 5
 
 // Evidence is the body of an experiment's run. All of it can be computed again from the design and
-// the visits.
+// the samples.
 type Evidence struct {
 	Schema string   `json:"schema"` // fettle/prove/v1
 	Design Design   `json:"design"`
@@ -66,7 +66,7 @@ type Evidence struct {
 	// answer. The interval is valid however often the verdict is calculated, so this costs nothing.
 	Resumed []Resumption `json:"resumed,omitempty"`
 
-	Visits []Visit `json:"visits"`
+	Samples []Sample `json:"visits"`
 }
 
 // EvidenceOf returns the evidence in the record of an experiment.
@@ -80,7 +80,7 @@ func EvidenceOf(r *evidence.Run) (*Evidence, error) {
 
 // Resumption is the point at which an experiment was resumed after it had ended.
 type Resumption struct {
-	Run     string    `json:"run"` // run with the first visits
+	Run     string    `json:"run"` // run with the first samples
 	At      time.Time `json:"time"`
 	Blocks  int       `json:"blocks"` // complete ones
 	Verdict string    `json:"verdict"`
@@ -146,12 +146,12 @@ type SecondOpinion struct {
 	// SignFlip is the exact p-value of no effect if the number of blocks was fixed beforehand.
 	// After an early stop it is only descriptive.
 	SignFlip float64 `json:"sign_flip_p"`
-	// Drift is the change of the value per counted visit.
+	// Drift is the change of the value per counted sample.
 	Drift float64 `json:"drift_ratio_per_visit"`
-	// Lag1 is the autocorrelation of the counted visits without their block's difference. It is
+	// Lag1 is the autocorrelation of the counted samples without their block's difference. It is
 	// absent if they do not vary or are too few.
 	Lag1 *float64 `json:"lag1_autocorrelation,omitempty"`
-	// Between is the share of the single measurements' variance that lies between runs, if visits
+	// Between is the share of the single measurements' variance that lies between runs, if samples
 	// have several measurements.
 	Between *float64 `json:"between_runs_share,omitempty"`
 }
@@ -167,16 +167,16 @@ func (s *SecondOpinion) Autocorrelation() string {
 // Movement is a value that changed on the machine with the change.
 type Movement struct {
 	Name    string  `json:"name"`
-	Without float64 `json:"without"` // median of the visits
+	Without float64 `json:"without"` // median of the samples
 	With    float64 `json:"with"`
 	// P is the p-value of the blocks' differences by sign flips, not corrected for their number.
 	P float64 `json:"p"`
 }
 
 // Sum returns the evidence of an experiment that has ended.
-func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
+func Sum(c *Course, ending Ending, err error, samples []Sample) *Evidence {
 	e := &Evidence{Schema: Schema, Method: Method, Design: c.design, Ending: ending, Verdict: c.Verdict(),
-		Washout: c.washout, Visits: visits}
+		Washout: c.washout, Samples: samples}
 	if err != nil {
 		e.Error = err.Error()
 	}
@@ -194,7 +194,7 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	e.Second.SignFlip = stats.SignFlip(e.Blocks)
 	var counted []float64
 	var runs []stats.Summary
-	for _, v := range visits {
+	for _, v := range samples {
 		if v.Within != nil && v.Arm == Without {
 			runs = append(runs, *v.Within)
 		}
@@ -217,17 +217,17 @@ func Sum(c *Course, ending Ending, err error, visits []Visit) *Evidence {
 	e.Warnings = c.warnings(ending)
 	if ending == EndedBudget && e.Interval == nil && e.Provisional == nil {
 		seconds := 0.0
-		for _, v := range visits {
-			seconds += v.TookS / float64(len(visits))
+		for _, v := range samples {
+			seconds += v.TookS / float64(len(samples))
 		}
-		e.Warnings = append(e.Warnings, fmt.Sprintf("an interval takes two blocks, which take about %s; use a larger --budget or shorter work", ui.Roughly(2*c.Visits()*seconds)))
+		e.Warnings = append(e.Warnings, fmt.Sprintf("an interval takes two blocks, which take about %s; use a larger --budget or shorter work", ui.Roughly(2*c.Samples()*seconds)))
 	}
 	return e
 }
 
-// Counts reports whether the verdict uses a visit, provided that its block was completed. Up to
+// Counts reports whether the verdict uses a sample, provided that its block was completed. Up to
 // method 3 an experiment began with another phase, which did not count.
-func (e *Evidence) Counts(v Visit) bool {
+func (e *Evidence) Counts(v Sample) bool {
 	return v.Phase == Blocks && !v.Dropped && v.Block >= e.Unsettled
 }
 
@@ -254,7 +254,7 @@ func (o *Otherwise) Unwrap() error { return o.Err }
 // Again judges the samples again, since a file may come from anywhere. It returns an *Otherwise if
 // another version's verdict differs, or an error if the evidence is unreliable.
 func (e *Evidence) Again() error {
-	c, err := Replay(e.Design, e.Visits)
+	c, err := Replay(e.Design, e.Samples)
 	switch {
 	case e.JudgedBy() != Method && err != nil:
 		return &Otherwise{Method: e.JudgedBy(), Err: err}
@@ -313,7 +313,7 @@ const fewest = 6
 func (e *Evidence) moved() (out []Movement) {
 	blocks := map[int]map[Arm]Values{}
 	names := map[string]bool{}
-	for _, v := range e.Visits {
+	for _, v := range e.Samples {
 		if !e.Counts(v) || len(v.Moved) == 0 {
 			continue
 		}

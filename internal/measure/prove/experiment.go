@@ -10,19 +10,19 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Values are the results of one visit, by metric name.
+// Values are the results of one sample, by metric name.
 type Values map[string]float64
 
-// Measurement is the result of one visit.
+// Measurement is the result of one sample.
 type Measurement struct {
 	Values Values
-	// Within summarizes the single values of the deciding metric, if the visit has several.
+	// Within summarizes the single values of the deciding metric, if the sample has several.
 	Within *stats.Summary
 }
 
-// Workload is the work to measure. Each visit repeats it in the same way.
+// Workload is the work to measure. Each sample repeats it in the same way.
 type Workload interface {
-	Visit(context.Context, Step) (Measurement, error)
+	Measure(context.Context, Step) (Measurement, error)
 }
 
 // Change is the change under test. After an error the machine counts as neither with nor
@@ -35,15 +35,15 @@ type Change interface {
 	Holds(context.Context, Arm) error
 }
 
-// Watch records counters of the machine during visits.
+// Watch records counters of the machine during samples.
 type Watch interface {
 	Begin() error
 	// End returns each value's change since Begin, or its state.
 	End() (Values, error)
 }
 
-// Visit is one recorded visit: a run or window of the work.
-type Visit struct {
+// Sample is one recorded run or window of the work.
+type Sample struct {
 	Step
 	At     time.Time      `json:"time"`
 	TookS  float64        `json:"duration_s"`
@@ -59,11 +59,11 @@ type Experiment struct {
 	Workload Workload
 	Watch    Watch // may be nil
 	Clock    interface{ Now() time.Time }
-	// Record is called with each visit before the next one begins. It must store the visit durably
+	// Record is called with each sample before the next one begins. It must store the sample durably
 	// before it returns.
-	Record func(Visit) error
-	// Progress, if not nil, is called after each visit.
-	Progress func(*Course, Visit)
+	Record func(Sample) error
+	// Progress, if not nil, is called after each sample.
+	Progress func(*Course, Sample)
 	// Comparison reports that the arms are two commands or commits, instead of the machine without
 	// and with a change.
 	Comparison bool
@@ -85,9 +85,9 @@ const (
 	EndedFailed      Ending = "failed"
 )
 
-// Run executes the experiment, from its start or after past visits, and returns its ending. When
+// Run executes the experiment, from its start or after past samples, and returns its ending. When
 // it returns, the machine is without the change, or the error contains a *Stuck.
-func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, ending Ending, err error) {
+func (e *Experiment) Run(ctx context.Context, past []Sample) (course *Course, ending Ending, err error) {
 	if err := e.Design.Check(); err != nil {
 		return nil, EndedFailed, err
 	}
@@ -99,7 +99,7 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	for _, v := range past {
 		spent += time.Duration(v.TookS * float64(time.Second))
 	}
-	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent), visits: len(past)}
+	r := runner{Experiment: e, course: course, at: Without, began: e.Clock.Now().Add(-spent), samples: len(past)}
 	if len(past) > 0 {
 		// The interruption may have prevented the undo as well.
 		r.at = ""
@@ -125,11 +125,11 @@ func (e *Experiment) Run(ctx context.Context, past []Visit) (course *Course, end
 	return course, ending, err
 }
 
-// Replay returns the state of an experiment after past visits.
-func Replay(d Design, past []Visit) (*Course, error) { return replay(d, past, func(*Course) {}) }
+// Replay returns the state of an experiment after past samples.
+func Replay(d Design, past []Sample) (*Course, error) { return replay(d, past, func(*Course) {}) }
 
 // Looks returns the verdict after each block that counts.
-func Looks(d Design, past []Visit) (looks []Verdict, err error) {
+func Looks(d Design, past []Sample) (looks []Verdict, err error) {
 	_, err = replay(d, past, func(c *Course) {
 		switch n := c.Counted(); {
 		case n == 0:
@@ -141,8 +141,8 @@ func Looks(d Design, past []Visit) (looks []Verdict, err error) {
 	return looks, err
 }
 
-// replay calls look after each visit.
-func replay(d Design, past []Visit, look func(*Course)) (*Course, error) {
+// replay calls look after each sample.
+func replay(d Design, past []Sample, look func(*Course)) (*Course, error) {
 	c := Begin(d)
 	for _, v := range past {
 		if v.Short && !c.short {
@@ -200,7 +200,7 @@ func (x *Exceeded) Error() string {
 }
 
 // Exceeded returns an error for the first exceeded cap, or nil. Workloads may call it during a
-// visit.
+// sample.
 func (d Design) Exceeded(v Values) error {
 	for _, c := range d.Caps {
 		if value, measured := v[c.Name]; measured && value > c.Most {

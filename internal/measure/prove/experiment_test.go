@@ -25,7 +25,7 @@ func design() Design {
 
 func TestRun(t *testing.T) {
 	m := quiet()
-	var record []Visit
+	var record []Sample
 	c, ending, err := m.experiment(design(), &record).Run(t.Context(), nil)
 	if err != nil || ending != EndedVerdict {
 		t.Fatal(ending, err)
@@ -37,14 +37,14 @@ func TestRun(t *testing.T) {
 	if m.on || m.applied == 0 || m.applied != m.undone {
 		t.Errorf("switch %v, applied %d, undone %d", m.on, m.applied, m.undone)
 	}
-	if len(record) != m.visits {
-		t.Errorf("%d visits recorded of %d", len(record), m.visits)
+	if len(record) != m.samples {
+		t.Errorf("%d samples recorded of %d", len(record), m.samples)
 	}
 	// Two of a block count, and after each switch one is dropped.
 	counted := 0
 	for i, r := range record {
 		if r.Dropped != r.Switch {
-			t.Errorf("visit %d: %+v", i, r.Step)
+			t.Errorf("sample %d: %+v", i, r.Step)
 		}
 		if !r.Dropped {
 			counted++
@@ -55,16 +55,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestCutOff tests that an experiment that is interrupted at any visit leaves the machine without
+// TestCutOff tests that an experiment that is interrupted at any sample leaves the machine without
 // the change. It continues later from its record, also after another interruption, as if the
 // interrupted block had not begun.
 func TestCutOff(t *testing.T) {
 	for at := 1; ; at++ {
 		m := quiet()
-		var record []Visit
+		var record []Sample
 		ctx, cancel := context.WithCancel(t.Context())
-		m.fail = func(visit int) error {
-			if visit%7 == 0 && visit > at || visit == at {
+		m.fail = func(sample int) error {
+			if sample%7 == 0 && sample > at || sample == at {
 				cancel()
 			}
 			return nil
@@ -78,12 +78,12 @@ func TestCutOff(t *testing.T) {
 			return
 		}
 		if ending != EndedInterrupted || len(record) != at {
-			t.Fatalf("cut at %d: %s, %d visits", at, ending, len(record))
+			t.Fatalf("cut at %d: %s, %d samples", at, ending, len(record))
 		}
 		_ = c.Verdict()
 		for round := 0; ending == EndedInterrupted; round++ {
 			if round > 50 {
-				m.fail = nil // a block takes longer than seven visits now and then
+				m.fail = nil // a block takes longer than seven samples now and then
 			}
 			before := len(record)
 			ctx, cancel = context.WithCancel(t.Context())
@@ -165,13 +165,13 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestRecordFails tests that an experiment ends and restores the machine if a visit cannot be
+// TestRecordFails tests that an experiment ends and restores the machine if a sample cannot be
 // recorded.
 func TestRecordFails(t *testing.T) {
 	m := quiet()
 	e := m.experiment(design(), nil)
 	n := 0
-	e.Record = func(Visit) error {
+	e.Record = func(Sample) error {
 		if n++; n == 20 {
 			return errors.New("no space left on device")
 		}
@@ -185,7 +185,7 @@ func TestRecordFails(t *testing.T) {
 // TestForeignRecord tests that a record of another design is rejected.
 func TestForeignRecord(t *testing.T) {
 	m := quiet()
-	var record []Visit
+	var record []Sample
 	if _, _, err := m.experiment(design(), &record).Run(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestForeignRecord(t *testing.T) {
 	}
 }
 
-// TestWashout tests that the warm-up grows until the last dropped visit is like those that count,
+// TestWashout tests that the warm-up grows until the last dropped sample is like those that count,
 // if the cost of a switch is the same on both sides or what is left of the other side.
 func TestWashout(t *testing.T) {
 	for _, x := range []struct {
@@ -215,7 +215,7 @@ func TestWashout(t *testing.T) {
 		}
 		// One in fifty grows once more by chance.
 		if n := c.washout; n < x.want || n > x.want+1 {
-			t.Errorf("%v: %d visits dropped after a switch, want %d", x.after, n, x.want)
+			t.Errorf("%v: %d samples dropped after a switch, want %d", x.after, n, x.want)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func TestOrderIsACoin(t *testing.T) {
 
 // TestLooks tests that each look is the verdict on its blocks, and the last look the final verdict.
 func TestLooks(t *testing.T) {
-	var record []Visit
+	var record []Sample
 	c, _, err := quiet().experiment(design(), &record).Run(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func TestLooks(t *testing.T) {
 	record[3].Arm = With
 	record[3].Place = 1 - record[3].Place
 	if _, err := Looks(design(), record); err == nil {
-		t.Error("visits in another order than the design's are no such experiment")
+		t.Error("samples in another order than the design's are no such experiment")
 	}
 }
 

@@ -60,7 +60,7 @@ func (e *Evidence) hyperfine(arm Arm) (r hyperfineResult, err error) {
 		r.Command = strings.Join(e.Work, " ") + map[Arm]string{Without: " (without the change)", With: " (with the change)"}[arm]
 	}
 	all := map[string][]float64{}
-	for _, v := range e.Visits {
+	for _, v := range e.Samples {
 		if v.Arm != arm || !e.Counts(v) {
 			continue
 		}

@@ -13,7 +13,7 @@ func TestHyperfine(t *testing.T) {
 	e := Evidence{Work: []string{"make", "-B"}, Method: Method, Design: Design{Metric: Metric{Name: "time", Unit: "s"}}}
 	for i, arm := range []Arm{Without, With, With, Without} { // two blocks
 		for _, dropped := range []bool{true, false} {
-			e.Visits = append(e.Visits, Visit{Step: Step{Phase: Blocks, Block: i / 2, Place: i % 2, Arm: arm, Dropped: dropped}, Values: Values{"time": 1 + float64(i), "user-time": 0.5, "system-time": 0.25, "max-memory": 4096}})
+			e.Samples = append(e.Samples, Sample{Step: Step{Phase: Blocks, Block: i / 2, Place: i % 2, Arm: arm, Dropped: dropped}, Values: Values{"time": 1 + float64(i), "user-time": 0.5, "system-time": 0.25, "max-memory": 4096}})
 		}
 	}
 	export := func() (string, error) {
@@ -61,14 +61,14 @@ func TestHyperfine(t *testing.T) {
 	if got, err = export(); err != nil || !strings.Contains(got, `"command": "zstd"`) {
 		t.Error(got, err)
 	}
-	for _, v := range e.Visits { // as an older version
+	for _, v := range e.Samples { // as an older version
 		delete(v.Values, "user-time")
 		delete(v.Values, "system-time")
 	}
 	if got, err = export(); err != nil || strings.Contains(got, `"user"`) || strings.Contains(got, `"system"`) || !strings.Contains(got, `"mean": 2.5`) {
 		t.Error(got, err)
 	}
-	e.Visits = nil
+	e.Samples = nil
 	if _, err = export(); err == nil || err.Error() != "run 12: no times of a command to export" {
 		t.Error(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// Machine records the counters of a machine during visits.
+// Machine records the counters of a machine during samples.
 type Machine struct {
 	Host  *host.Host
 	Perf  *host.Perf // may be nil

@@ -117,15 +117,15 @@ func TestHyperfineExport(t *testing.T) {
 func TestCommandReads(t *testing.T) {
 	_, p, _ := BenchmarkMetric("gobench")
 	p.Percentile = -1
-	m, err := command("echo BenchmarkX 1 9 ns/op >&2; echo BenchmarkX 1 5 ns/op; echo BenchmarkX 1 6 ns/op; echo BenchmarkX 1 20 ns/op", p).Visit(t.Context(), Step{})
+	m, err := command("echo BenchmarkX 1 9 ns/op >&2; echo BenchmarkX 1 5 ns/op; echo BenchmarkX 1 6 ns/op; echo BenchmarkX 1 20 ns/op", p).Measure(t.Context(), Step{})
 	if v := m.Values["gobench"]; err != nil || v < 5.9e-9 || v > 6.1e-9 || m.Within == nil {
 		t.Error(m, err)
 	}
 	p.Percentile = 100
-	if m, err = command("echo BenchmarkX 1 5 ns/op; echo BenchmarkX 1 20 ns/op", p).Visit(t.Context(), Step{}); err != nil || m.Values["gobench"] < 19e-9 {
+	if m, err = command("echo BenchmarkX 1 5 ns/op; echo BenchmarkX 1 20 ns/op", p).Measure(t.Context(), Step{}); err != nil || m.Values["gobench"] < 19e-9 {
 		t.Error(m, err)
 	}
-	if _, err = command("echo BenchmarkX 1", p).Visit(t.Context(), Step{}); err == nil || err.Error() != "gobench: output:1: BenchmarkX: want pairs of a value and a unit after the iterations" {
+	if _, err = command("echo BenchmarkX 1", p).Measure(t.Context(), Step{}); err == nil || err.Error() != "gobench: output:1: BenchmarkX: want pairs of a value and a unit after the iterations" {
 		t.Error(err)
 	}
 }
@@ -162,7 +162,7 @@ func TestGoBench(t *testing.T) {
 		p.Percentile = -1
 		metrics = append(metrics, p)
 	}
-	m, err := (&Command{Args: work, Metrics: metrics, Clock: wallClock{}, Mark: mark}).Visit(t.Context(), Step{})
+	m, err := (&Command{Args: work, Metrics: metrics, Clock: wallClock{}, Mark: mark}).Measure(t.Context(), Step{})
 	if v := m.Values; err != nil || !(v["gobench:Printed"] > 0 && v["gobench:Printed"] < 1) || v["gobench:Printed:B/op"] < 200 || v["gobench::p99-ns"] != 7 || v["gobench:Printed:allocs/op"] != 1 {
 		t.Error(m.Values, err)
 	}

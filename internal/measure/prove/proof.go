@@ -91,7 +91,7 @@ func Details(r *evidence.Run, e *Evidence) ui.Grid {
 	default:
 		row("noise of a block", "not known yet")
 	}
-	row(e.Design.Unit()+"s", "%d, %d after each switch dropped as warm-up", len(e.Visits), e.Washout)
+	row(e.Design.Unit()+"s", "%d, %d after each switch dropped as warm-up", len(e.Samples), e.Washout)
 	ended := string(e.Ending)
 	if e.Error != "" {
 		ended += ": " + e.Error
@@ -127,7 +127,7 @@ func (e *Evidence) Headline() ui.Headline {
 		}
 		h.Line("%s%s", name, j.line(&h, figures))
 	}
-	h.Line("%s: %s in %s, ended by %s", strings.Join(names, ", "), h.Count(e.Design.Unit()+"s", len(e.Visits), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)
+	h.Line("%s: %s in %s, ended by %s", strings.Join(names, ", "), h.Count(e.Design.Unit()+"s", len(e.Samples), e.Design.Unit()), h.Count("blocks", len(e.Blocks), "block"), e.Ending)
 	return h
 }
 

@@ -10,10 +10,10 @@ import (
 // runner is a run of an experiment.
 type runner struct {
 	*Experiment
-	course *Course
-	at     Arm // state of the machine; "" if uncertain
-	began  time.Time
-	visits int // of the whole experiment
+	course  *Course
+	at      Arm // state of the machine; "" if uncertain
+	began   time.Time
+	samples int // of the whole experiment
 }
 
 func (r *runner) run(ctx context.Context) (Ending, error) {
@@ -30,13 +30,13 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 		case r.Design.BudgetS > 0 && r.Clock.Now().Sub(r.began).Seconds() > r.Design.BudgetS:
 			return EndedBudget, nil
 		}
-		washout, visits := r.course.washout, r.visits
+		washout, samples := r.course.washout, r.samples
 		if r.tooLong() {
 			r.course.Shorten()
 			s = r.course.Next()
 		}
 		if err := r.step(ctx, s); err != nil {
-			if r.visits == visits && s.Short { // the record does not have this visit
+			if r.samples == samples && s.Short { // the record does not have this sample
 				r.course.short, r.course.washout = washout == 0, washout
 			}
 			if ctx.Err() != nil {
@@ -50,7 +50,7 @@ func (r *runner) run(ctx context.Context) (Ending, error) {
 	}
 }
 
-// step makes one visit.
+// step takes one sample.
 func (r *runner) step(ctx context.Context, s Step) error {
 	if err := r.arm(ctx, s); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		}
 	}
 	began := r.Clock.Now()
-	measured, err := r.Workload.Visit(ctx, s)
+	measured, err := r.Workload.Measure(ctx, s)
 	took := r.Clock.Now().Sub(began)
 	if over := (*Exceeded)(nil); errors.As(err, &over) {
 		return over
@@ -75,13 +75,13 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		}
 		return fmt.Errorf("the measured work failed %s: %w", r.side(r.at), err)
 	}
-	v := Visit{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}
+	v := Sample{Step: s, At: began, TookS: took.Seconds(), Values: measured.Values, Within: measured.Within}
 	if r.Watch != nil {
 		if v.Moved, err = r.Watch.End(); err != nil {
 			return err
 		}
 	}
-	// If a setting changed during the visit, the visit belongs to neither arm.
+	// If a setting changed during the sample, the sample belongs to neither arm.
 	if err := r.holds(ctx); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 	if err := r.Record(v); err != nil {
 		return fmt.Errorf("cannot record the phase: %w", err)
 	}
-	r.visits++
+	r.samples++
 	if r.Progress != nil {
 		r.Progress(r.course, v)
 	}
@@ -133,7 +133,7 @@ func (r *runner) side(a Arm) string {
 	return "without the change"
 }
 
-// arm switches the machine to the arm of the visit.
+// arm switches the machine to the arm of the sample.
 func (r *runner) arm(ctx context.Context, s Step) error {
 	if s.Arm == r.at {
 		return nil
@@ -168,12 +168,12 @@ func (u *Unswitched) Unwrap() error { return u.Err }
 // tooLong reports whether the budget does not suffice for a verdict with the warm-ups that are to come.
 func (r *runner) tooLong() bool {
 	c := r.course
-	if !r.Shorten || c.short || c.washout == 0 || r.Design.BudgetS == 0 || r.visits == 0 || c.place > 0 {
+	if !r.Shorten || c.short || c.washout == 0 || r.Design.BudgetS == 0 || r.samples == 0 || c.place > 0 {
 		return false
 	}
 	spent := r.Clock.Now().Sub(r.began).Seconds()
 	blocks := c.Fewest() - c.Counted()
-	return spent+float64(blocks)*c.Visits()*spent/float64(r.visits) > r.Design.BudgetS
+	return spent+float64(blocks)*c.Samples()*spent/float64(r.samples) > r.Design.BudgetS
 }
 
 // guardError is returned if a guard rail was hit.

@@ -17,8 +17,8 @@ func severalMetrics(t *testing.T, seed uint64, model noise.Model, effect float64
 	r := newRand(seed)
 	own := model.Begin(rand.New(rand.NewPCG(seed, 98)))
 	m := &machine{noise: model.Begin(r)}
-	m.fail = func(visit int) error {
-		shared := own(visit - 1)
+	m.fail = func(sample int) error {
+		shared := own(sample - 1)
 		m.also = Values{"cpu-time": math.Exp(shared), "rate": math.Exp(shared/2 + sigma*r.NormFloat64())}
 		if m.on {
 			m.also["rate"] *= math.Exp(effect)
@@ -28,7 +28,7 @@ func severalMetrics(t *testing.T, seed uint64, model noise.Model, effect float64
 	d := Defaults(Metric{Name: "time", Unit: "s"})
 	d.Seed, d.Most, d.Also = seed, 30, []Metric{{Name: "cpu-time", Unit: "s"}, {Name: "rate", Unit: "1/s", More: true}}
 	e := m.experiment(d, nil)
-	e.Progress = func(c *Course, _ Visit) {
+	e.Progress = func(c *Course, _ Sample) {
 		for i, truth := range []float64{0, 0, effect} {
 			wrong = wrong || c.Counted() > 0 && !c.tracks[i].interval.Contains(truth)
 		}
@@ -40,7 +40,7 @@ func severalMetrics(t *testing.T, seed uint64, model noise.Model, effect float64
 	return c, wrong
 }
 
-// TestZeros tests metrics that are 0 in all visits, next to one that is not, and as the only one.
+// TestZeros tests metrics that are 0 in all samples, next to one that is not, and as the only one.
 func TestZeros(t *testing.T) {
 	zero := Metric{Name: "allocs/op", Unit: "allocs/op"}
 	for name, d := range map[string]Design{"first": Defaults(zero), "second": Defaults(Metric{Name: "time", Unit: "s"})} {
@@ -49,7 +49,7 @@ func TestZeros(t *testing.T) {
 		if d.Seed = 42; name == "second" {
 			d.Also = []Metric{zero}
 		}
-		var record []Visit
+		var record []Sample
 		c, ending, err := m.experiment(d, &record).Run(t.Context(), nil)
 		if err != nil || ending != EndedVerdict {
 			t.Fatalf("%s: %v, %v", name, ending, err)
@@ -67,10 +67,10 @@ func TestZeros(t *testing.T) {
 		}
 	}
 	// 0 on one side, or now and then, has no ratio.
-	m, visits := quiet(), 0
+	m, samples := quiet(), 0
 	m.also = Values{zero.Name: 0}
 	m.fail = func(int) error {
-		if visits++; visits == 5 {
+		if samples++; samples == 5 {
 			m.also[zero.Name] = 1
 		}
 		return nil

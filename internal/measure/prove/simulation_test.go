@@ -22,19 +22,19 @@ const sigma = noise.Sigma
 // machine is a machine with one switch. While the switch is on, the work takes longer by a given
 // logarithm. The machine has its own clock.
 type machine struct {
-	noise  func(visit int) float64
-	effect float64
-	on     bool
-	visits int
-	clock  time.Time
+	noise   func(sample int) float64
+	effect  float64
+	on      bool
+	samples int
+	clock   time.Time
 
 	applied, undone int
-	fail            func(visit int) error // of the work
-	stuck           error                 // of Undo
-	after           []float64             // by how much the visits after a switch take longer
-	afterOn         bool                  // only where the switch is on
-	since           int                   // visits since the last switch
-	also            Values                // measured in addition to the time
+	fail            func(sample int) error // of the work
+	stuck           error                  // of Undo
+	after           []float64              // by how much the samples after a switch take longer
+	afterOn         bool                   // only where the switch is on
+	since           int                    // samples since the last switch
+	also            Values                 // measured in addition to the time
 }
 
 func (m *machine) Now() time.Time { return m.clock }
@@ -60,8 +60,8 @@ func (m *machine) Holds(_ context.Context, a Arm) error {
 	return nil
 }
 
-func (m *machine) Visit(context.Context, Step) (Measurement, error) {
-	log := m.noise(m.visits)
+func (m *machine) Measure(context.Context, Step) (Measurement, error) {
+	log := m.noise(m.samples)
 	if m.on {
 		log += m.effect
 	}
@@ -69,10 +69,10 @@ func (m *machine) Visit(context.Context, Step) (Measurement, error) {
 		log += m.after[m.since]
 	}
 	m.since++
-	m.visits++
+	m.samples++
 	m.clock = m.clock.Add(time.Duration(math.Exp(log) * float64(time.Second)))
 	if m.fail != nil {
-		if err := m.fail(m.visits); err != nil {
+		if err := m.fail(m.samples); err != nil {
 			return Measurement{}, err
 		}
 	}
@@ -82,8 +82,8 @@ func (m *machine) Visit(context.Context, Step) (Measurement, error) {
 }
 
 // experiment is an experiment on m that stores its record in memory.
-func (m *machine) experiment(d Design, record *[]Visit) *Experiment {
-	return &Experiment{Design: d, Change: m, Workload: m, Clock: m, Record: func(v Visit) error {
+func (m *machine) experiment(d Design, record *[]Sample) *Experiment {
+	return &Experiment{Design: d, Change: m, Workload: m, Clock: m, Record: func(v Sample) error {
 		if record != nil {
 			*record = append(*record, v)
 		}
@@ -95,10 +95,10 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 99)) }
 
 // simulate runs an experiment whose change makes the work longer by the logarithm effect. It
 // returns the result, and whether the interval excluded the effect at any look.
-func simulate(t *testing.T, d Design, n noise.Model, effect float64) (v Verdict, visits int, missed bool) {
+func simulate(t *testing.T, d Design, n noise.Model, effect float64) (v Verdict, samples int, missed bool) {
 	m := &machine{noise: n.Begin(newRand(d.Seed)), effect: effect}
 	e := m.experiment(d, nil)
-	e.Progress = func(c *Course, _ Visit) {
+	e.Progress = func(c *Course, _ Sample) {
 		if c.Counted() > 0 {
 			missed = missed || !c.tracks[0].interval.Contains(effect)
 		}
@@ -107,22 +107,22 @@ func simulate(t *testing.T, d Design, n noise.Model, effect float64) (v Verdict,
 	if err != nil || m.on {
 		t.Errorf("switch %v, %v", m.on, err)
 	}
-	return c.Verdict(), m.visits, missed
+	return c.Verdict(), m.samples, missed
 }
 
 // tally counts the results of several experiments.
 type tally struct {
-	words  map[Word]int
-	missed int
-	visits []float64
-	n      int
+	words   map[Word]int
+	missed  int
+	samples []float64
+	n       int
 }
 
 func (y tally) share(w Word) float64 { return 100 * float64(y.words[w]) / float64(y.n) }
 
 func (y tally) String() string {
 	return fmt.Sprintf("faster %.1f %%, slower %.1f %%, no effect %.1f %%, cannot tell %.1f %%; interval ever wrong %.1f %%; median of runs %.0f",
-		y.share(Better), y.share(Worse), y.share(NoEffect), y.share(CannotTell), 100*float64(y.missed)/float64(y.n), stats.Median(y.visits))
+		y.share(Better), y.share(Worse), y.share(NoEffect), y.share(CannotTell), 100*float64(y.missed)/float64(y.n), stats.Median(y.samples))
 }
 
 // many runs n experiments with the same seeds in each run of the test.
@@ -136,10 +136,10 @@ func many(t *testing.T, d Design, model noise.Model, effect float64, n int) tall
 			for i := w; i < n; i += runtime.GOMAXPROCS(0) {
 				d := d
 				d.Seed = uint64(i) + 1
-				v, visits, missed := simulate(t, d, model, effect)
+				v, samples, missed := simulate(t, d, model, effect)
 				mu.Lock()
 				y.words[v.Word]++
-				y.visits = append(y.visits, float64(visits))
+				y.samples = append(y.samples, float64(samples))
 				if missed {
 					y.missed++
 				}

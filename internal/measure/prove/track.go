@@ -18,8 +18,8 @@ type track struct {
 	matters  float64 // smallest relevant difference, as a ratio
 	smallest float64 // smallest positive value so far
 	logs     [2]float64
-	last     float64           // logarithm of the last warm-up visit; NaN after its comparison
-	after    map[Arm][]float64 // last warm-up visit minus the first counted one, with this warm-up
+	last     float64           // logarithm of the last warm-up run; NaN after its comparison
+	after    map[Arm][]float64 // last warm-up run minus the first counted one, with this warm-up
 	sequence *stats.Sequence
 	interval stats.Interval // of the sequence, after its last block
 	// unsettled has the blocks that do not count, because the warm-up was too short; nil if all do.
@@ -46,7 +46,7 @@ func (t *track) begin(share float64) {
 	t.last, t.after = math.NaN(), map[Arm][]float64{}
 }
 
-// carriesOver reports whether the last warm-up visit differs significantly from the next visit, by
+// carriesOver reports whether the last warm-up run differs significantly from the next sample, by
 // more than half of the noise: in the same direction on both sides (the cost of a switch) or in
 // opposite directions (what is left of the other side).
 func (t *track) carriesOver() bool {

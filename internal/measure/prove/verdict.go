@@ -36,7 +36,7 @@ type Verdict struct {
 	Interval *[2]float64 `json:"effect_interval_ratio,omitempty"`
 	// Provisional is what is known while Interval is unbounded. It never decides.
 	Provisional *Provisional `json:"provisional,omitempty"`
-	// More is the approximate number of visits until an answer; 0 if there is one.
+	// More is the approximate number of samples until an answer; 0 if there is one.
 	More int `json:"more_visits,omitempty"`
 }
 
@@ -109,7 +109,7 @@ func (c *Course) decided() bool {
 }
 
 // Verdict returns the current verdict on the first metric. If there are several, its text has those
-// on the others. It may be called after any visit; the probability that any of them is ever wrong
+// on the others. It may be called after any sample; the probability that any of them is ever wrong
 // stays alpha.
 func (c *Course) Verdict() Verdict {
 	all := c.Judged()
@@ -163,7 +163,7 @@ func (c *Course) judge(t *track) Verdict {
 			half := max(math.Abs(estimate), math.Log1p(c.design.Margin)-math.Abs(estimate))
 			n = max(t.sequence.Needed(half, limit), 1)
 		}
-		switch v.More = int(math.Ceil(float64(max(n, 1)) * c.Visits())); {
+		switch v.More = int(math.Ceil(float64(max(n, 1)) * c.Samples())); {
 		case n >= limit:
 			v.Text += ": more " + c.design.Unit() + "s than can be made"
 		case v.Interval == nil:

@@ -27,20 +27,20 @@ func TestGuardedText(t *testing.T) {
 }
 
 // course is an experiment on a machine on which each run takes the time that take returns.
-func course(t *testing.T, take func(s Step, visit int) float64) *Evidence {
+func course(t *testing.T, take func(s Step, sample int) float64) *Evidence {
 	t.Helper()
 	c := Begin(Defaults(Metric{Name: "time", Unit: "s"}))
-	var visits []Visit
+	var samples []Sample
 	for {
 		s := c.Next()
 		if s.Phase == Done {
-			return Sum(c, EndedVerdict, nil, visits)
+			return Sum(c, EndedVerdict, nil, samples)
 		}
-		v := Visit{Step: s, Values: Values{"time": take(s, len(visits))}}
+		v := Sample{Step: s, Values: Values{"time": take(s, len(samples))}}
 		if err := c.Took(v.Values); err != nil {
 			t.Fatal(err)
 		}
-		visits = append(visits, v)
+		samples = append(samples, v)
 	}
 }
 
@@ -48,8 +48,8 @@ func course(t *testing.T, take func(s Step, visit int) float64) *Evidence {
 // be too large, and that other verdicts do not.
 func TestEarlyStop(t *testing.T) {
 	for word, effect := range map[Word]float64{Better: 0.9, Worse: 1.1, NoEffect: 1} {
-		e := course(t, func(s Step, visit int) float64 {
-			value := 10 + 0.001*float64(visit*7%5)
+		e := course(t, func(s Step, sample int) float64 {
+			value := 10 + 0.001*float64(sample*7%5)
 			if s.Arm == With && s.Phase == Blocks {
 				value *= effect
 			}
@@ -64,7 +64,7 @@ func TestEarlyStop(t *testing.T) {
 
 // TestManyMoreRuns tests that a large number of runs has a comma.
 func TestManyMoreRuns(t *testing.T) {
-	e := course(t, func(_ Step, visit int) float64 { return 10 + float64(visit*visit*7%17) })
+	e := course(t, func(_ Step, sample int) float64 { return 10 + float64(sample*sample*7%17) })
 	if !regexp.MustCompile(`about \d{1,3},\d{3} more runs$`).MatchString(e.Text) {
 		t.Error(e.Text)
 	}
@@ -84,7 +84,7 @@ func TestNothingVaries(t *testing.T) {
 			t.Errorf("%v: %q", effect, e.Second.Autocorrelation())
 		}
 	}
-	e := course(t, func(_ Step, visit int) float64 { return 10 + float64(visit*7%5) })
+	e := course(t, func(_ Step, sample int) float64 { return 10 + float64(sample*7%5) })
 	if e.Second.Lag1 == nil || e.Second.Autocorrelation() == "0.00" {
 		t.Errorf("%q", e.Second.Autocorrelation())
 	}

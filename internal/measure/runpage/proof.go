@@ -29,7 +29,7 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	if tones[e.Word] == "" {
 		return fmt.Errorf("run %s: its verdict is %q", r.ID, e.Word)
 	}
-	seen, err := prove.Looks(e.Design, e.Visits)
+	seen, err := prove.Looks(e.Design, e.Samples)
 	if err != nil && e.JudgedBy() == prove.Method {
 		return fmt.Errorf("run %s: %w", r.ID, err)
 	}
@@ -63,7 +63,7 @@ func proofPage(p *page.Page, r *evidence.Run) error {
 	if len(rows) > 0 {
 		intervals(p, "Effect of "+subject(e), rows, e.Design.Margin)
 	}
-	visits(p, e)
+	drawRuns(p, e)
 	looks(p, e, seen)
 	p.Heading("the experiment")
 	details := prove.Details(r, e)
@@ -160,13 +160,13 @@ func intervals(p *page.Page, title string, rows []page.Interval, margin float64)
 
 func percentTick(v float64) string { return signed(v/100) + " %" }
 
-// mostRows limits the visits in a chart and its table.
+// mostRows limits the samples in a chart and its table.
 const mostRows = 2000
 
-// visits draws each run in order.
-func visits(p *page.Page, e *prove.Evidence) {
+// drawRuns draws each run in order.
+func drawRuns(p *page.Page, e *prove.Evidence) {
 	m := e.Design.Metric
-	all := e.Visits[:min(len(e.Visits), mostRows)]
+	all := e.Samples[:min(len(e.Samples), mostRows)]
 	if len(all) == 0 {
 		return
 	}
@@ -224,7 +224,7 @@ func visits(p *page.Page, e *prove.Evidence) {
 	c.Text = page.Text{Title: "Every run, in its order", About: "The order within each block was random, so background load cannot favor a side.", Values: g.Table("")}
 	p.Heading("the runs")
 	p.XY(c)
-	if left := len(e.Visits) - len(all); left > 0 {
+	if left := len(e.Samples) - len(all); left > 0 {
 		p.Line(fmt.Sprintf("The record contains %s.", text.Count(left, "more run")))
 	}
 }

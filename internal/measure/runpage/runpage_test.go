@@ -32,13 +32,13 @@ func experiment(t testing.TB, effect float64, change func(*evidence.Run, *prove.
 	d.Guards = []prove.Guard{{Metric: prove.Metric{Name: "max-memory", Unit: "bytes"}, Most: 0.1}}
 	r := rand.New(rand.NewPCG(1, 2))
 	c := prove.Begin(d)
-	var visits []prove.Visit
+	var samples []prove.Sample
 	for at := began; ; {
 		s := c.Next()
 		if s.Phase == prove.Done {
 			break
 		}
-		v := prove.Visit{Step: s, At: at, Values: prove.Values{"time": 10 * math.Exp(0.008*r.NormFloat64()+0.0004*float64(len(visits))), "max-memory": 1 << 30 * math.Exp(0.01*r.NormFloat64())},
+		v := prove.Sample{Step: s, At: at, Values: prove.Values{"time": 10 * math.Exp(0.008*r.NormFloat64()+0.0004*float64(len(samples))), "max-memory": 1 << 30 * math.Exp(0.01*r.NormFloat64())},
 			Moved: prove.Values{"context_switches": 1000 + 10*r.NormFloat64()}}
 		if r.IntN(20) == 0 {
 			v.Values["time"] *= 1.2
@@ -49,16 +49,16 @@ func experiment(t testing.TB, effect float64, change func(*evidence.Run, *prove.
 		}
 		v.TookS = v.Values["time"]
 		at = at.Add(time.Duration(v.TookS * float64(time.Second)))
-		visits = append(visits, v)
+		samples = append(samples, v)
 		if err := c.Took(v.Values); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := prove.Sum(c, prove.EndedVerdict, nil, visits)
+	e := prove.Sum(c, prove.EndedVerdict, nil, samples)
 	e.Work = []string{"make", "-j2"}
 	e.Change.Settings = []prove.Setting{{Setting: setting.Setting{Kind: "sysctl", Name: "vm.swappiness"}, Before: setting.Text("60"), With: setting.Text("10"), Why: "asked for"}}
 	e.Asked = json.RawMessage("{}")
-	run := &evidence.Run{Kind: "prove", Command: "fettle prove --set vm.swappiness=10 -- make -j2", Version: "1.0", Began: began, Ended: visits[len(visits)-1].At,
+	run := &evidence.Run{Kind: "prove", Command: "fettle prove --set vm.swappiness=10 -- make -j2", Version: "1.0", Began: began, Ended: samples[len(samples)-1].At,
 		Machine: evidence.Machine{Name: "db1", Model: "QEMU Standard PC", CPU: "Intel Xeon", CPUs: 2, MemoryBytes: 8 << 30, Hypervisor: "kvm", OS: "Debian 13", Kernel: "6.12.0", Hardware: "0123456789abcdef",
 			Settings: map[string]string{"sysctl:vm.swappiness": "60", "sysctl:vm.dirty_ratio": "20"}}}
 	if change != nil {
@@ -186,7 +186,7 @@ func TestForged(t *testing.T) {
 	if read := words(t, write(t, r)); !strings.Contains(read, `its samples give "no effect above 2 %`) {
 		t.Errorf("%.900s", read)
 	}
-	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Visits[5].Arm = "C" })
+	r = experiment(t, 1, func(_ *evidence.Run, e *prove.Evidence) { e.Samples[5].Arm = "C" })
 	if err := writePage(&bytes.Buffer{}, []*evidence.Run{r}); err == nil || !strings.Contains(err.Error(), "does not match its design") {
 		t.Error(err)
 	}
@@ -221,8 +221,8 @@ func hostileRuns(t testing.TB) []*evidence.Run {
 		e.Work, e.Warnings, e.Text, e.Error = []string{bad}, []string{bad}, "faster by "+bad, bad
 		e.Change.Settings[0] = prove.Setting{Setting: setting.Setting{Kind: "sysctl", Name: bad}, Before: setting.Text(bad), With: setting.Text(bad), Why: bad}
 		e.Change.Left, e.Change.Profile, e.Change.Apply, e.Change.Undo = e.Change.Settings, []string{bad}, bad, bad
-		for i := range e.Visits {
-			e.Visits[i].Values[bad] = e.Visits[i].Values["time"]
+		for i := range e.Samples {
+			e.Samples[i].Values[bad] = e.Samples[i].Values["time"]
 		}
 		e.Design.Metric.Name, e.Design.Metric.Unit = bad, bad
 		e.Guards[0].Name = bad
@@ -321,15 +321,15 @@ func TestExtremes(t *testing.T) {
 			e.Design.Margin = 0
 		},
 		func(_ *evidence.Run, e *prove.Evidence) { e.Interval = nil },
-		func(_ *evidence.Run, e *prove.Evidence) { e.Blocks, e.Visits = nil, nil },
+		func(_ *evidence.Run, e *prove.Evidence) { e.Blocks, e.Samples = nil, nil },
 		func(_ *evidence.Run, e *prove.Evidence) { e.Effect = nil },
 		func(r *evidence.Run, _ *prove.Evidence) {
 			r.Machine.MemoryBytes, r.Machine.CPUs = math.MinInt64, math.MinInt64
 		},
 		func(_ *evidence.Run, e *prove.Evidence) {
-			e.Visits, e.Blocks = slices.DeleteFunc(e.Visits, func(v prove.Visit) bool { return v.Phase == prove.Blocks && v.Block > 5 }), e.Blocks[:6]
-			for i := range e.Visits {
-				e.Visits[i].Values["time"] = math.Exp(700 * float64(i%3-1))
+			e.Samples, e.Blocks = slices.DeleteFunc(e.Samples, func(v prove.Sample) bool { return v.Phase == prove.Blocks && v.Block > 5 }), e.Blocks[:6]
+			for i := range e.Samples {
+				e.Samples[i].Values["time"] = math.Exp(700 * float64(i%3-1))
 			}
 		},
 	} {

@@ -26,8 +26,8 @@ const (
 	EndedFailed      Ending = "failed"
 )
 
-// Visit is a recorded run: the measured value, or the brake that stopped it.
-type Visit struct {
+// Sample is a recorded run: the measured value, or the brake that stopped it.
+type Sample struct {
 	Step
 	At      time.Time `json:"time"`
 	TookS   float64   `json:"duration_s"`
@@ -61,9 +61,9 @@ type Evidence struct {
 	Bound float64 `json:"gain_bound_ratio,omitempty"`
 	Proof *Proof  `json:"proof,omitempty"`
 	// Kept reports whether the proved values were kept.
-	Kept   bool    `json:"kept,omitempty"`
-	Text   string  `json:"text"`
-	Visits []Visit `json:"visits"`
+	Kept    bool     `json:"kept,omitempty"`
+	Text    string   `json:"text"`
+	Samples []Sample `json:"visits"`
 }
 
 // JSONBody marks Evidence as the body of a run.
@@ -78,7 +78,7 @@ func Cost(m prove.Metric, value float64) float64 {
 }
 
 // Replay returns the course of a search after past runs.
-func Replay(d Design, m prove.Metric, past []Visit) (*Course, error) {
+func Replay(d Design, m prove.Metric, past []Sample) (*Course, error) {
 	c := Begin(d)
 	for _, v := range past {
 		if next := c.Next(); next.Phase != v.Phase || !next.Point.Equal(v.Point) {
@@ -147,7 +147,7 @@ func (e *Evidence) ratio(gain float64) float64 {
 
 // sentence returns the result in words.
 func (e *Evidence) sentence() string {
-	runs := text.Count(len(e.Visits), "run")
+	runs := text.Count(len(e.Samples), "run")
 	switch {
 	case e.Proof != nil && e.Proof.Word == prove.Better:
 		return "proved: " + strings.Join(e.Best, ", ") + ": " + e.Proof.Text
@@ -213,8 +213,8 @@ func (e *Evidence) Print(s *ui.Screen, _ *evidence.Run) {
 		g.Rows = append(g.Rows, []string{k.Name, k.Levels[k.Default], best, strings.Join(k.Levels, ", ")})
 	}
 	g.Write(s)
-	ui.PrintLine(s, "%s of at most %d; metric %s", text.Count(len(e.Visits), "run"), e.Design.Runs, e.Metric.Name)
-	for _, v := range e.Visits {
+	ui.PrintLine(s, "%s of at most %d; metric %s", text.Count(len(e.Samples), "run"), e.Design.Runs, e.Metric.Name)
+	for _, v := range e.Samples {
 		if v.Stopped != "" {
 			ui.PrintLine(s, "stopped %s: %s", strings.Join(e.Design.Changes(v.Point), ", "), v.Stopped)
 		}

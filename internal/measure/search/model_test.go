@@ -42,9 +42,9 @@ func TestFit(t *testing.T) {
 // TestDamagedRecord: runs without a value are not replayed.
 func TestDamagedRecord(t *testing.T) {
 	d := Design{Space: newSurface(rand.New(rand.NewPCG(1, 1)), 4, true).Space, Runs: 12, Margin: 0.02}
-	for _, v := range []Visit{{Value: 0}, {Value: math.Inf(1)}, {Value: -1}, {Value: 1, TookS: math.NaN()}} {
+	for _, v := range []Sample{{Value: 0}, {Value: math.Inf(1)}, {Value: -1}, {Value: 1, TookS: math.NaN()}} {
 		v.Step = Begin(d).Next()
-		if _, err := Replay(d, prove.Metric{Name: "time"}, []Visit{v}); err == nil {
+		if _, err := Replay(d, prove.Metric{Name: "time"}, []Sample{v}); err == nil {
 			t.Errorf("%+v is replayed", v)
 		}
 	}

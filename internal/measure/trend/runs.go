@@ -100,7 +100,7 @@ func baseline(r *evidence.Run) (out []measurements, err error) {
 		if i == 0 && o.Percentile != nil && *o.Percentile >= 0 {
 			s.of += ", percentile " + unit.Exact(*o.Percentile)
 		}
-		for _, v := range e.Visits {
+		for _, v := range e.Samples {
 			if v.Arm == prove.Without && e.Counts(v) {
 				s.Samples = append(s.Samples, v.Values[m.Name])
 			}

@@ -142,9 +142,9 @@ func TestOfRuns(t *testing.T) {
 	}
 	e := prove.Evidence{Work: []string{"make", "-j2"}, Design: prove.Design{Metric: prove.Metric{Name: "time", Unit: "s"}}, Method: prove.Method}
 	for i, arm := range []prove.Arm{prove.Without, prove.With, prove.Without, prove.With} {
-		v := prove.Visit{Values: prove.Values{"time": float64(10 + i)}}
+		v := prove.Sample{Values: prove.Values{"time": float64(10 + i)}}
 		v.Arm, v.Phase = arm, prove.Blocks
-		e.Visits = append(e.Visits, v)
+		e.Samples = append(e.Samples, v)
 	}
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestOfRuns(t *testing.T) {
 // TestOfExperiments: series differ by the directory of a command, and by how a number is found; and
 // each metric is one.
 func TestOfExperiments(t *testing.T) {
-	v := prove.Visit{Values: prove.Values{"time": 2, "size": 30}}
+	v := prove.Sample{Values: prove.Values{"time": 2, "size": 30}}
 	v.Arm, v.Phase = prove.Without, prove.Blocks
 	for asked, want := range map[string]string{
 		`{"directory":"/srv/a","metric":"time","percentile":-1}`:                                          "time 2: make in /srv/a; size 30: make in /srv/a",
@@ -175,7 +175,7 @@ func TestOfExperiments(t *testing.T) {
 		`{"directory":"/srv/a","metric":"gobench:A","also_metrics":["gobench:A:B/op"]}`:                   "time 2: make in /srv/a; size 30: make in /srv/a",
 		`7`: "run 1: its options cannot be read: ",
 	} {
-		e := prove.Evidence{Work: []string{"make"}, Asked: json.RawMessage(asked), Method: prove.Method, Visits: []prove.Visit{v},
+		e := prove.Evidence{Work: []string{"make"}, Asked: json.RawMessage(asked), Method: prove.Method, Samples: []prove.Sample{v},
 			Design: prove.Design{Metric: prove.Metric{Name: "time", Unit: "s"}, Also: []prove.Metric{{Name: "size"}}}}
 		body, err := json.Marshal(e)
 		if err != nil {

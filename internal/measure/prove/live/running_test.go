@@ -146,7 +146,7 @@ func TestWindow(t *testing.T) {
 	lengths := map[time.Duration]bool{}
 	for place := range 4 {
 		w := window(steady)
-		if _, err := w.Visit(t.Context(), prove.Step{Phase: prove.Blocks, Place: place, Switch: place%2 == 0}); err != nil {
+		if _, err := w.Measure(t.Context(), prove.Step{Phase: prove.Blocks, Place: place, Switch: place%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 		lasted := c.now.Sub(time.Unix(1e9, 0))
@@ -171,11 +171,11 @@ func TestWindow(t *testing.T) {
 		}
 		return nil
 	})
-	if m, err := w.Visit(t.Context(), prove.Step{}); err != nil || m.Values["logs:"+path+":max"] != 4 || c.now.Sub(time.Unix(1e9, 0)) < 15*time.Minute-time.Second {
+	if m, err := w.Measure(t.Context(), prove.Step{}); err != nil || m.Values["logs:"+path+":max"] != 4 || c.now.Sub(time.Unix(1e9, 0)) < 15*time.Minute-time.Second {
 		t.Errorf("%v after %v, %v", m.Values, c.now.Sub(time.Unix(1e9, 0)), err)
 	}
 	w = window(nil)
-	if _, err := w.Visit(t.Context(), prove.Step{}); err == nil || !strings.Contains(err.Error(), "nothing happened: no request in "+path) {
+	if _, err := w.Measure(t.Context(), prove.Step{}); err == nil || !strings.Contains(err.Error(), "nothing happened: no request in "+path) {
 		t.Error(err)
 	}
 	slow := 0
@@ -184,11 +184,11 @@ func TestWindow(t *testing.T) {
 		write(t, path, fmt.Sprintf("took %d\n", 20*slow))
 		return nil
 	})
-	if _, err := w.Visit(t.Context(), prove.Step{}); !errors.As(err, new(*prove.Exceeded)) || slow != 3 {
+	if _, err := w.Measure(t.Context(), prove.Step{}); !errors.As(err, new(*prove.Exceeded)) || slow != 3 {
 		t.Errorf("after %d tenths: %v", slow, err)
 	}
 	w = window(func(time.Time) error { return context.Canceled })
-	if _, err := w.Visit(t.Context(), prove.Step{Switch: true}); !errors.Is(err, context.Canceled) || len(c.waits) != 1 {
+	if _, err := w.Measure(t.Context(), prove.Step{Switch: true}); !errors.Is(err, context.Canceled) || len(c.waits) != 1 {
 		t.Error(err)
 	}
 }
@@ -220,12 +220,12 @@ func TestPressure(t *testing.T) {
 	c := clock{now: time.Unix(1e9, 0)}
 	w.Clock, w.Wait = &c, c.wait
 	c.work = func(now time.Time) error { total(1e6 + int(now.Sub(time.Unix(1e9, 0)).Microseconds()/10)); return nil }
-	m, err := w.Visit(t.Context(), prove.Step{})
+	m, err := w.Measure(t.Context(), prove.Step{})
 	if got := m.Values["pressure:io"]; err != nil || got < 9.9 || got > 10.1 || m.Values["pressure:io:full"] > 5.1 {
 		t.Errorf("%v, %v", m.Values, err)
 	}
 	c.work = nil
-	if m, err = w.Visit(t.Context(), prove.Step{}); err != nil || m.Values["pressure:io"] != 0.01 {
+	if m, err = w.Measure(t.Context(), prove.Step{}); err != nil || m.Values["pressure:io"] != 0.01 {
 		t.Errorf("%v, %v", m.Values, err)
 	}
 	if err := s.Sources()[2].Check(t.Context()); err == nil || !strings.Contains(err.Error(), "does not report pressure") {

@@ -1,5 +1,5 @@
 // Package live measures running work that cannot be repeated, such as a production server's. An
-// experiment's visits are time windows. Their values come from the kernel's pressure, from logs
+// experiment's samples are time windows. Their values come from the kernel's pressure, from logs
 // and from Prometheus.
 package live
 
@@ -107,9 +107,9 @@ func (w *Window) length(s prove.Step) time.Duration {
 	return time.Duration(float64(w.Length) * (1 + jitter*(2*share-1)))
 }
 
-// Visit waits until the machine has settled after a switch, then measures one window and returns
+// Measure waits until the machine has settled after a switch, then measures one window and returns
 // its values.
-func (w *Window) Visit(ctx context.Context, s prove.Step) (m prove.Measurement, err error) {
+func (w *Window) Measure(ctx context.Context, s prove.Step) (m prove.Measurement, err error) {
 	if s.Switch {
 		if err := w.wait(ctx, w.Settle); err != nil {
 			return m, err

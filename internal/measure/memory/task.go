@@ -14,8 +14,8 @@ import (
 	"fettle.dev/fettle/internal/text"
 )
 
-// Visit describes one measurement of a cell, made by one process.
-type Visit struct {
+// Task describes one measurement of a cell, made by one process.
+type Task struct {
 	Pages Pages `json:"pages"`
 	Bytes int64 `json:"size_bytes"` // of the mapping, a multiple of the page
 	Reads int64 `json:"reads"`
@@ -27,7 +27,7 @@ type Visit struct {
 	Seed uint64 `json:"seed"`
 }
 
-// Sample is the result of a visit.
+// Sample is what a Task measured.
 type Sample struct {
 	// TouchCPUS and RandomCPUS are CPU times (user and system); TouchS and RandomS are elapsed
 	// times. All are in seconds.
@@ -50,8 +50,8 @@ const (
 	highestOfHash = 33
 )
 
-// Measure makes one visit in this process, on one thread bound to the CPUs.
-func (v Visit) Measure() (Sample, error) {
+// Measure takes one sample in this process, on one thread bound to the CPUs.
+func (v Task) Measure() (Sample, error) {
 	var s Sample
 	if v.Bytes <= 0 || v.Bytes%v.Pages.Page() != 0 {
 		return s, fmt.Errorf("%s: want a multiple of the page size, %s", text.Count(v.Bytes, "byte"), text.Count(v.Pages.Page(), "byte"))
@@ -62,7 +62,7 @@ func (v Visit) Measure() (Sample, error) {
 		return s, err
 	}
 	// Touch the memory once before measuring. Otherwise the result depends on memory that the
-	// previous visit freed or that a hypervisor has backed.
+	// previous sample freed or that a hypervisor has backed.
 	region, unmap, err := v.mapped()
 	if err != nil {
 		return s, err
@@ -135,7 +135,7 @@ func read(region []byte, n int64, seed uint64) uint64 {
 }
 
 // bindCPU binds the thread to the CPUs.
-func (v Visit) bindCPU() error {
+func (v Task) bindCPU() error {
 	if len(v.CPUs) == 0 {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (v Visit) bindCPU() error {
 }
 
 // mapped maps the region without touching it.
-func (v Visit) mapped() ([]byte, func(), error) {
+func (v Task) mapped() ([]byte, func(), error) {
 	flags := unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	length := v.Bytes
 	switch v.Pages {
