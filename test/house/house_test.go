@@ -244,6 +244,24 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
+// TestAdmissionStandsAlone: test/admission builds the prediction with each release of Kubernetes, so
+// it must not link libraries that need the newest one.
+func TestAdmissionStandsAlone(t *testing.T) {
+	const admission = "kube/pod/admission"
+	for _, s := range sources(t) {
+		if s.pkg != admission && !strings.HasPrefix(s.pkg, admission+"/") {
+			continue
+		}
+		for _, target := range s.imports {
+			inside, ours := strings.CutPrefix(target, module+"/kube/")
+			ours = ours && inside != "strict" && !strings.HasPrefix("kube/"+inside+"/", admission+"/")
+			if ours || strings.HasPrefix(target, "sigs.k8s.io/controller-runtime") || strings.HasPrefix(target, "k8s.io/client-go") {
+				t.Errorf("%s must not import %s: test/admission builds it with older releases of Kubernetes", s.pkg, target)
+			}
+		}
+	}
+}
+
 func TestBudgets(t *testing.T) {
 	is := make([]budget, len(districts))
 	generated := 0

@@ -11,7 +11,6 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/text"
-	"fettle.dev/fettle/kube/cluster"
 	"fettle.dev/fettle/kube/pod/admission"
 	"fettle.dev/fettle/kube/pod/admission/podfile"
 	"fettle.dev/fettle/kube/pod/admission/state"
@@ -162,7 +161,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 		in.State.Active = []admission.ActivePod{}
 		for i := range s.Pods.Items {
 			p := &s.Pods.Items[i]
-			if cluster.Ended(p) {
+			if ended(p) {
 				continue
 			}
 			a := admission.ActivePod{UID: KubeletUID(p), Name: p.Namespace + "/" + p.Name}
@@ -189,7 +188,7 @@ func (s *Snapshot) pods(in *admission.Input, from func(string, string), assume f
 	}
 	var counted []admission.Pod
 	for i := range s.Pods.Items {
-		if p := &s.Pods.Items[i]; !cluster.Ended(p) {
+		if p := &s.Pods.Items[i]; !ended(p) {
 			counted = append(counted, podfile.Of(&p.Spec))
 		}
 	}
@@ -240,4 +239,9 @@ func (s *Snapshot) release(r admission.Release, assume func(string, ...any)) {
 	case r > admission.Newest:
 		assume("the kubelet %s behaves like Kubernetes %s, the newest release whose rules are known", version, admission.Newest)
 	}
+}
+
+// ended reports whether all containers of a pod have ended, so that it holds no resources.
+func ended(p *core.Pod) bool {
+	return p.Status.Phase == core.PodSucceeded || p.Status.Phase == core.PodFailed
 }
