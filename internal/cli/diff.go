@@ -123,7 +123,6 @@ func (a *app) diff(ctx context.Context, names []string, o diffOptions) error {
 	if a.data() || o.sysctl {
 		a.sayRefusals(left)
 	}
-	o.Details = o.Details || a.data() // data has them all
 	plan.Headline = plan.Summarize(shortRefusals(left), o.Listing)
 	if a.root != "" && !plan.Determined() {
 		err = a.undetermined()
@@ -158,7 +157,6 @@ func (a *app) diffSet(ctx context.Context, m *tune.Machine, s *journal.State, o 
 	if err != nil {
 		return err
 	}
-	o.Details = o.Details || a.data()
 	plan.Headline = plan.Summarize(nil, o.Listing)
 	if a.data() {
 		plan.By = a.caller().String()

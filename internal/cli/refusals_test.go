@@ -32,6 +32,7 @@ var withoutLiteral = map[string]string{
 	"asBegun(recorded)": "fettle tune --set",
 	"p.advice(":         "kubectl debug node",
 	"unguarded":         "systemctl enable",
+	"onThatMachine(":    "fettle prove --resume",
 }
 
 // Each refusal in the code of both programs names a command: one that is added without

@@ -68,7 +68,8 @@ const symbols = { ok: "✓", info: "i", warn: "!", fail: "✗", off: "–" };
 export const label = (kind, text) => h("span", { class: "label " + kind },
                                        h("span", { "aria-hidden": "true" }, symbols[kind]), text);
 
-export const lines = (list, kind) => list.map(line => h("p", { class: kind }, line));
+// lines shows sentences of fettle. Its options mean nothing here: the page has the details.
+export const lines = (list, kind) => list.map(line => h("p", { class: kind }, line.replaceAll(" (--details)", "")));
 
 // problem is what is shown instead of an answer: without administrator rights, many answers need
 // them.

@@ -57,16 +57,19 @@ func (p *Experiment) resume() error {
 		}
 		p.Screen.Say("started with evaluation method %d; from now on method %d evaluates all measurements", begun, prove.Method)
 	}
-	return p.sameMachine(u.Run, "prove", name)
+	return p.sameMachine(u.Run, name, "fettle prove --resume "+name)
 }
 
-// sameMachine returns an error if a run to resume was started on another machine.
-func (p *Experiment) sameMachine(r *evidence.Run, verb, name string) error {
+// sameMachine returns an error if a run was started on another machine than this. resume is the
+// command that resumes it.
+func (p *Experiment) sameMachine(r *evidence.Run, name, resume string) error {
 	if evidence.Fingerprint(p.Host).Hardware == r.Machine.Hardware {
 		return nil
 	}
-	return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, r.Machine.Name, r.Machine.CPU), "resume it on that machine: fettle "+verb+" --resume "+name)
+	return ui.Hinted(ui.Refused, fmt.Errorf("run %s was started on another machine (%s, %s)", name, r.Machine.Name, r.Machine.CPU), onThatMachine(resume))
 }
+
+func onThatMachine(resume string) string { return "resume it on that machine: " + resume }
 
 // lastCutOff returns the name of the run of a kind that was interrupted last.
 func lastCutOff(store evidence.Store, kind string) (string, error) {
@@ -116,7 +119,7 @@ func (p *Experiment) resumeEnded(name string) error {
 	if !e.Unanswered() {
 		return ui.Exit(ui.Usage, fmt.Errorf("run %s has ended (%s): %s; only a run that reached its limit of time or blocks can be resumed", r.ID, e.Ending, e.Text))
 	}
-	if err := p.sameMachine(r, "prove", r.ID); err != nil {
+	if err := p.sameMachine(r, r.ID, "fettle prove --resume "+r.ID); err != nil {
 		return err
 	}
 	more := p.o.Further

@@ -149,7 +149,7 @@ func (s *Search) resumeSearch() error {
 	case run.Kind != search.Kind:
 		return ui.Hinted(ui.Usage, fmt.Errorf("run %s is a %s, not a search", name, run.Kind), "fettle runs show "+name+" shows it")
 	}
-	if err := s.sameMachine(run, "search", name); err != nil {
+	if err := s.sameMachine(run, name, "fettle search --resume "+name); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(line.Body, s.body); err != nil {
