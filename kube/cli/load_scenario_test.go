@@ -202,7 +202,7 @@ func TestLoadScenarioCertificates(t *testing.T) {
 		}
 	}
 	r := newScenarioRig(t)
-	if code, _, out, said := r.run(append(bounds, "--host-certs", dir, "--hosts", "300", "--most-hosts", "300", "--generators", "2", "--dry-run")...); code != ui.Done || strings.Count(out, "kind: Secret\n") != 2 || strings.Contains(out, "geheim") || !strings.Contains(out, "- /etc/fettle-load/job.json.1\n") {
+	if code, _, out, said := r.run(append(bounds, "--host-certs", dir, "--hosts", "300", "--most-hosts", "300", "--generators", "2", "--dry-run")...); code != ui.Done || strings.Count(out, `"kind": "Secret"`) != 2 || strings.Contains(out, "geheim") || !strings.Contains(out, `"/etc/fettle-load/job.json.1"`) {
 		t.Errorf("exit code %d: %s%s", code, out, said)
 	}
 	if code, x, out, said := r.run(append(bounds, "--host-certs", dir, "--hosts", "300", "--most-hosts", "300", "--generators", "2")...); code != ui.Done || x == nil || x.Whole.Runs != 300 || len(r.names) != 300 || !strings.Contains(said, "its 2 Secrets") {
