@@ -30,10 +30,10 @@ type transfer struct {
 	once  func(fd uintptr) bool
 }
 
-// newDirect returns conn itself if it has no socket.
+// newDirect returns conn itself if it has no socket, and for the race detector.
 func newDirect(conn net.Conn) net.Conn {
 	socket, ok := conn.(syscall.Conn)
-	if !ok {
+	if !ok || raceDetector {
 		return conn
 	}
 	raw, err := socket.SyscallConn()

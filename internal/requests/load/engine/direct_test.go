@@ -37,7 +37,7 @@ func tcpPair(t *testing.T) (client, server *net.TCPConn) {
 func TestDirectLarge(t *testing.T) {
 	client, server := tcpPair(t)
 	d := newDirect(client)
-	if _, ok := d.(*direct); !ok {
+	if _, ok := d.(*direct); ok == raceDetector {
 		t.Fatalf("%T", d)
 	}
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // 8 MiB
