@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -21,8 +22,9 @@ type direct struct {
 	in, out transfer
 }
 
-// transfer is a read or a write in progress. One goroutine reads at a time, and one writes.
+// transfer is a read or a write in progress, one at a time.
 type transfer struct {
+	lock  sync.Mutex
 	call  uintptr // number of the system call
 	rest  []byte
 	n     int
@@ -64,6 +66,8 @@ func (d *direct) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	d.in.lock.Lock()
+	defer d.in.lock.Unlock()
 	d.in.rest = p
 	err := d.raw.Read(d.in.once)
 	d.in.rest = nil
@@ -79,6 +83,8 @@ func (d *direct) Read(p []byte) (int, error) {
 }
 
 func (d *direct) Write(p []byte) (n int, err error) {
+	d.out.lock.Lock()
+	defer d.out.lock.Unlock()
 	for n < len(p) && err == nil {
 		d.out.rest = p[n:]
 		err = d.raw.Write(d.out.once)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -62,6 +63,36 @@ func TestDirectLarge(t *testing.T) {
 	}
 	if n, err := d.Read(make([]byte, 8)); n != 0 || err != io.EOF {
 		t.Errorf("at the end: %d, %v", n, err)
+	}
+}
+
+// TestDirectWriters tests that two writes at once arrive whole, one after the other: clients of MQTT
+// ping while another goroutine acknowledges a message.
+func TestDirectWriters(t *testing.T) {
+	client, server := tcpPair(t)
+	d := newDirect(client)
+	long, short := bytes.Repeat([]byte("a"), 32<<20), bytes.Repeat([]byte("b"), 64)
+	var all sync.WaitGroup
+	write := func(text []byte) {
+		all.Go(func() {
+			if n, err := d.Write(text); n != len(text) || err != nil {
+				t.Errorf("wrote %d of %d: %v", n, len(text), err)
+			}
+		})
+	}
+	write(long)
+	got := make([]byte, len(long)+len(short))
+	// Then the long write has begun, and it does not end before more is read.
+	if _, err := io.ReadFull(server, got[:1]); err != nil {
+		t.Fatal(err)
+	}
+	write(short)
+	if _, err := io.ReadFull(server, got[1:]); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if !bytes.Equal(got[:len(long)], long) || !bytes.Equal(got[len(long):], short) {
+		t.Errorf("the writes are mixed: %d bytes of the short one at the end", len(got)-1-bytes.LastIndexByte(got, 'a'))
 	}
 }
 
