@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Merge adds the result of other logs. The sum is exact, as if all logs had been read
@@ -91,10 +90,8 @@ func (r *Result) which() string {
 
 // add adds the result of other requests from the same logs.
 func (r *Result) add(o *Result) {
-	var tables sync.WaitGroup
-	defer tables.Wait()
 	for t := range r.Tables {
-		tables.Go(func() { r.Tables[t].Merge(o.Tables[t]) })
+		r.Tables[t].Merge(o.Tables[t])
 	}
 	r.Hours.Merge(o.Hours)
 	for _, one := range o.Slowest {
