@@ -91,9 +91,9 @@ test-nightly: root chromium duckdb ## test-real and the slow matrix; the race de
 .PHONY: bench
 bench: root build ## measure fettle and its peers, side by side
 	FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout $(TIMEOUT) ./test/peers
-	test/cluster/build >/dev/null && cd test/cluster && FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout $(TIMEOUT) .
 	$(GO) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./internal/...
 	$(KUBE) test -run '^$$' -bench . -benchmem -timeout $(TIMEOUT) ./kube/...
+	test/cluster/build >/dev/null && cd test/cluster && FETTLE_BENCH=1 $(GO) test -run TestBench -v -count 1 -timeout 90m .
 
 .PHONY: profile
 profile: ## write cmd/fettle/default.pgo, the CPU profile that releases are built with

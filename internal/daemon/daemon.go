@@ -159,7 +159,7 @@ func Run(ctx context.Context, c Config) error {
 
 // underWay is the message during an experiment.
 func underWay(x *tune.Leaseholder) string {
-	return x.Name() + " is running; nothing is written until it ends"
+	return x.Doing() + "; nothing is written until it ends"
 }
 
 // loop sleeps until an event arrives, and handles it. Events during an experiment wait until it

@@ -122,8 +122,7 @@ var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
 func candidates(lines [][]byte) []candidate {
 	list := slices.Clip(productCandidates)
 	for _, base := range apacheBases {
-		// A fifth of the time that a log of 75 MB needs before its first line is read would go to
-		// compiling the suffixes of bases that do not fit.
+		// Compiling the suffixes of bases that do not fit would take most of the detection.
 		if lines != nil && !readsAny("apache:"+base.format, lines) && !readsAny("apache:"+base.format+anySuffix, lines) {
 			continue
 		}

@@ -104,7 +104,7 @@ func readsAny(text string, lines [][]byte) bool {
 func parseCandidate(text string) *Format {
 	f, err := Parse(text)
 	if err != nil {
-		panic("format: candidate " + text + ": " + err.Error()) // FuzzScan prevents this
+		panic("format: candidate " + text + ": " + err.Error()) // FuzzScan and FuzzCandidates prevent this
 	}
 	f.wrap = nil
 	return f

@@ -55,7 +55,7 @@ func (n *Node) look(ctx context.Context, heard bool, p *tuned.Profile, out *Outc
 		return err
 	}
 	if x := tune.Holder(m.engine.StateDir); x != nil {
-		return fmt.Errorf("on the node %w", x.Err())
+		return fmt.Errorf("on the node %s: %w", x.Doing(), tune.ErrLeased)
 	}
 	if out.Recovered, err = m.engine.Recover(ctx); err != nil {
 		return err

@@ -195,7 +195,7 @@ func (f *fleet) starts(start func(...string) *Program) {
 	f.row("a client that creates the same Profiles, 16 at a time, s", ofRounds(plain, "%.1f"), "-", true)
 	f.row("the operator's time for them / the client's", fmt.Sprintf("%.2f", times), fmt.Sprintf("at most %.1f", fleetFloor), times <= fleetFloor)
 	f.row("the operator's processor time until then, s", ofRounds(cpu, "%.1f"), "-", true)
-	f.row("its resident memory at the most, MB", ofRounds(memory, "%.0f"), fmt.Sprintf("at most %.0f", fleetMemory/1e6), middle(memory) <= fleetMemory/1e6)
+	f.row("its resident memory at the most, MB", ofRounds(memory, "%.0f"), fmt.Sprintf("at most %.0f", fleetMemory/1e6), slices.Max(memory) <= fleetMemory/1e6)
 }
 
 // restarts measures how long an operator takes that finds all Profiles as they should be.

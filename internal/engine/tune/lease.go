@@ -225,6 +225,14 @@ func Holder(stateDir string) *Leaseholder {
 // Name returns the command that has the lease.
 func (x *Leaseholder) Name() string { return ExperimentName(x.Verb) }
 
+// Doing states what the holder does, for messages.
+func (x *Leaseholder) Doing() string {
+	if x.Restoring {
+		return "the watchdog of " + x.Name() + " restores the machine"
+	}
+	return x.Name() + " is running"
+}
+
 // Err returns the ErrLeased that names the command.
 func (x *Leaseholder) Err() error { return &leasedError{x.Name()} }
 
