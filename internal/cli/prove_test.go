@@ -155,18 +155,18 @@ func TestProveInterrupted(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		signal syscall.Signal
-		visit  int
+		run    int
 	}{{syscall.SIGTERM, 10}, {syscall.SIGINT, 1}, {syscall.SIGHUP, 11}, {syscall.SIGINT, 12}}
 	for _, c := range cases[:testkitroot.Sample(len(cases))] {
 		p := newProving(t)
-		p.hang(c.visit)
+		p.hang(c.run)
 		cmd := p.prove()
 		var said strings.Builder
 		cmd.Stderr = &said
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the visit", func() bool { _, err := os.Stat(p.file("hangs")); return err == nil })
+		await(t, "the run", func() bool { _, err := os.Stat(p.file("hangs")); return err == nil })
 		if err := cmd.Process.Signal(c.signal); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestProveInterrupted(t *testing.T) {
 		}
 		p.restored()
 		out, err := p.command("runs", "prune", "--cut-off", "--yes").CombinedOutput()
-		if names, unread := p.runs().Unfinished(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first block, can be resumed", false: "interrupted, can be resumed"}[c.visit == 1]) {
+		if names, unread := p.runs().Unfinished(); err != nil || unread != nil || len(names) > 0 || !strings.Contains(string(out), map[bool]string{true: "interrupted before its first block, can be resumed", false: "interrupted, can be resumed"}[c.run == 1]) {
 			t.Errorf("%v: %v, %v left: %s", c, err, names, out)
 		}
 	}

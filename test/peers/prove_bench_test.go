@@ -41,10 +41,10 @@ func TestBenchProve(t *testing.T) {
 		return out
 	}
 	var ratios, switches, others []float64
-	visits := 0
+	runs := 0
 	for range 5 {
 		all := samplesOf(t, experiment())
-		visits = len(all)
+		runs = len(all)
 		own, elapsed := 0.0, 0.0
 		for i, v := range all {
 			own += v.TookS
@@ -76,7 +76,7 @@ func TestBenchProve(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "An experiment on one setting (`net.ipv4.tcp_keepalive_time`) with the command `sleep 0.02`, 5 times, about %d runs each, warm-up runs included.\n\n", visits)
+	fmt.Fprintf(&b, "An experiment on one setting (`net.ipv4.tcp_keepalive_time`) with the command `sleep 0.02`, 5 times, about %d runs each, warm-up runs included.\n\n", runs)
 	fmt.Fprint(&b, "| what | median (range) | promised |\n|---|---|---|\n")
 	row := func(what, format string, values []float64, promised string) {
 		fmt.Fprintf(&b, "| %s | "+format+" ("+format+"-"+format+") | %s |\n", what, stats.Median(values), stats.Quantile(values, 0), stats.Quantile(values, 1), promised)
