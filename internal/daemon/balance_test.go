@@ -50,6 +50,7 @@ func startSleeper(t *testing.T) int {
 
 func newNodes(t *testing.T, pid int, config string) *nodes {
 	t.Helper()
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	task, err := host.Live().Sched.Task(pid)
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,7 @@ func TestTasks(t *testing.T) {
 }
 
 func TestAffinityAndPolicy(t *testing.T) {
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	cmd, task := sleeper(t)
 	s := Live().Sched
 	all, err := s.Affinity(task.TaskID)

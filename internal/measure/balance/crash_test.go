@@ -98,6 +98,7 @@ func differs(now map[host.TaskID]string, want string) (bad []string) {
 // TestKilledMove kills the mover at every write of a journal and of a thread's CPUs. Undo then
 // restores the CPUs of all threads, and of a child that has started since.
 func TestKilledMove(t *testing.T) {
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	all, err := host.Live().Sched.Affinity(taskOf(t, os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +146,7 @@ func TestKilledMove(t *testing.T) {
 
 // TestMove binds all threads to the CPUs, those of a process in one transaction.
 func TestMove(t *testing.T) {
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	all, err := host.Live().Sched.Affinity(taskOf(t, os.Getpid()))
 	if err != nil || all.Len() < 2 {
 		root.Missing(t, "needs two CPUs")
@@ -192,6 +194,7 @@ func TestMove(t *testing.T) {
 
 // TestUndoInPart: CPUs that another program has set after the move stay, and the result says so.
 func TestUndoInPart(t *testing.T) {
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	all, err := host.Live().Sched.Affinity(taskOf(t, os.Getpid()))
 	if err != nil || all.Len() < 2 {
 		root.Missing(t, "needs two CPUs")
@@ -239,6 +242,7 @@ func TestOnePass(t *testing.T) {
 // TestMoveEnded: a process that has ended is named as not moved, and one that has its number since is
 // left alone.
 func TestMoveEnded(t *testing.T) {
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	e := newEngine(filepath.Join(t.TempDir(), "state"))
 	id := taskOf(t, startVictim(t).pid)
 	all, err := e.Host.Sched.Affinity(id)

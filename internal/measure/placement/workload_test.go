@@ -13,6 +13,7 @@ import (
 
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/testkit/machine"
+	testkitroot "fettle.dev/fettle/internal/testkit/root"
 	"fettle.dev/fettle/internal/unit"
 )
 
@@ -57,6 +58,7 @@ func holdMemory(t *testing.T) int {
 }
 
 func TestRealWorkload(t *testing.T) {
+	testkitroot.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	h := host.Live()
 	free, bound := holdMemory(t), holdMemory(t)
 	task, err := h.Sched.Task(bound)

@@ -21,6 +21,7 @@ import (
 // TestHeirs restricts the CPUs of a process. Children that start later inherit these CPUs, and have
 // the former ones after undo. A child that has chosen its own CPUs keeps them.
 func TestHeirs(t *testing.T) {
+	root.Undisturbed(t) // the quiet state of another test binds each process of this machine
 	sched := host.Live().Sched
 	parent := exec.Command("/bin/sh", "-c", "all=; while read x; do sleep 600 >/dev/null & all=\"$all $!\"; echo $!; done; kill $all")
 	ask, err := parent.StdinPipe()
