@@ -207,7 +207,7 @@ func TestShortened(t *testing.T) {
 		}
 	}
 	t.Logf("%d false alarms, %d found, of %d", wrong, found, count())
-	if limit := count() / 20; wrong > limit && !testing.Short() || wrong > 2*limit {
+	if wrong > mostWrong(count()) {
 		t.Errorf("%d of %d find an effect", wrong, count())
 	}
 	if found < count()*9/10 {

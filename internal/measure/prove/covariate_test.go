@@ -58,10 +58,6 @@ func (l *loaded) run(t *testing.T, d Design) *Course {
 func TestCovariate(t *testing.T) {
 	design := Defaults(Metric{Name: "time", Unit: "s"})
 	design.Covariate = &Metric{Name: "rate", Unit: "1/s", More: true}
-	limit := 5.0
-	if testing.Short() {
-		limit = 9
-	}
 	n := count() / 4
 	for _, m := range noise.Models {
 		// Of the slope nothing depends: what is left is the same with any.
@@ -78,8 +74,8 @@ func TestCovariate(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %.1f %% false alarms", m.Name, 100*float64(wrong)/float64(n))
-		if w := 100 * float64(max(wrong, missed)) / float64(n); w > limit {
-			t.Errorf("%s: %.1f %% wrong", m.Name, w)
+		if w := max(wrong, missed); w > mostWrong(n) {
+			t.Errorf("%s: %d of %d wrong", m.Name, w, n)
 		}
 	}
 	found := func(with bool) (share float64) {

@@ -118,11 +118,7 @@ func TestSeveralMetrics(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %.1f %% false alarms, intervals ever wrong in %.1f %%, found %.0f %%", model.Name, 100*float64(alarms)/float64(all), 100*float64(missed)/float64(all), 400*float64(found)/float64(all))
-		limit := all / 20
-		if testing.Short() {
-			limit = all * 9 / 100
-		}
-		if alarms > limit || missed > limit {
+		if limit := mostWrong(all); alarms > limit || missed > limit {
 			t.Errorf("%s: %d of %d have a false alarm, in %d an interval is wrong", model.Name, alarms, all, missed)
 		}
 		if found < all/5 && model.Name == "independent" {
