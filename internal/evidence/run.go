@@ -110,7 +110,8 @@ type DamagedError struct {
 func (d *DamagedError) Error() string { return d.Path + ": " + d.Err.Error() }
 func (d *DamagedError) Unwrap() error { return d.Err }
 
-// checkID returns an error if the record's ID is not had: then the record was changed.
+// checkID returns an error if had, the ID that the record had when it was read, is not the ID of
+// its content.
 func (r *Run) checkID(had string) error {
 	switch {
 	case had == "":

@@ -71,7 +71,7 @@ func headings(text string) []int {
 	}
 }
 
-// newEntry returns an entry. Those of an archive lie side by side.
+// newEntry returns a pointer to a copy of e. It allocates entries in blocks of 128.
 func (p *archiveParser) newEntry(e entry) *entry {
 	if len(p.slab) == 0 {
 		p.slab = make([]entry, 128)

@@ -24,9 +24,10 @@ func (h *Host) EachProcess(name string, do func(pid int, text []byte)) error {
 	return err
 }
 
-// eachLiveProcess reads with the same buffers for all processes, and one read(2) for each. /proc does not
-// block, so it makes raw system calls: others wake the runtime's monitor thread, which then polls
-// every 20 µs. A look of the daemon at 2,000 processes took 120 context switches, and takes 15.
+// eachLiveProcess reads with the same buffers for all processes, and one read(2) for each. /proc
+// does not block, so it makes raw system calls: others wake the runtime's monitor thread, which
+// then polls every 20 µs. This reduced the context switches of one scan of 2,000 processes from 120
+// to 15.
 func eachLiveProcess(name string, do func(pid int, text []byte)) error {
 	proc := openRaw(unix.AT_FDCWD, []byte("/proc\x00"), unix.O_DIRECTORY)
 	if proc < 0 {

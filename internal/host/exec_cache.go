@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// CacheExec returns a host that runs each command only once and then repeats its result or
-// error. Independent readers of the same state so share one run. What Remember reads is also read
+// CacheExec returns a host that runs each command only once and then repeats its result or error,
+// so that independent readers of the same state share one run. What Remember reads is also read
 // only once.
 func CacheExec(h *Host) *Host {
 	once := *h

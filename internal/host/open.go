@@ -141,9 +141,9 @@ func packed(f io.ReaderAt) bool {
 // tarred reports whether head is the first block of a tar archive.
 func tarred(head []byte) bool { return len(head) == 512 && string(head[257:262]) == "ustar" }
 
-// unpack returns the end of a sentence: how to unpack a file, and which name to use then. It
-// assumes that a compressed file is an archive of fettle, or another single file, unless it
-// contains a tar archive.
+// unpack returns the end of a sentence: the command that unpacks a file, and the name to use then.
+// A gzip file without a tar archive, or a file such as NAME.txt.xz, becomes a single file. All
+// others are unpacked with tar.
 func unpack(f io.ReadSeeker, name string) string {
 	head := make([]byte, 512)
 	if _, err := f.Seek(0, io.SeekStart); err == nil {

@@ -203,8 +203,8 @@ func (s *recordedTasks) add(b []byte, whole bool) {
 	}
 }
 
-// name returns the latest name of a process since its start. If the process certainly got
-// none, it is the parent's name.
+// name returns the latest name of a process since its start: the parent's name if the process was
+// certainly never renamed.
 func (s *recordedTasks) name(pid int) string {
 	for range 8 {
 		t := s.tasks[pid]

@@ -229,9 +229,10 @@ const (
 	// LoaderGate: the kubelet starts with --config-dir only if KUBELET_CONFIG_DROPIN_DIR_ALPHA is
 	// set in its environment.
 	LoaderGate = "gate"
-	// LoaderVersioned: drop-ins are merged into the file's configuration, and defaults are added
-	// afterwards. In other releases they are merged into the configuration in memory. Its members
-	// have other names there: null removes nothing, and an explicit zero stays.
+	// LoaderVersioned: drop-ins are merged into the file's configuration, and defaults are
+	// added afterwards. In other releases, drop-ins are merged into the configuration in
+	// memory, which has the defaults already and other names of members. There null removes
+	// nothing, and an explicit zero stays.
 	LoaderVersioned = "versioned"
 	// LoaderKinds: a drop-in must be a KubeletConfiguration of v1beta1.
 	LoaderKinds = "kinds"

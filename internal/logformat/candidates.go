@@ -113,8 +113,9 @@ var productCandidates = []candidate{
 // httpd.
 const sslRequest = `%t %h %{SSL_PROTOCOL}x %{SSL_CIPHER}x "%r" %b`
 
-// pulp is Pulp's --access-logformat for gunicorn (pulpcore, pulpcore/app/entrypoint.py;
-// pulp_installer, pulpcore-api.service). It is in httpd's syntax, which has the same result.
+// pulp is the format of Pulp's --access-logformat for gunicorn (pulpcore,
+// pulpcore/app/entrypoint.py; pulp_installer, pulpcore-api.service), translated to an equal format
+// in httpd's syntax.
 var pulp = `pulp [%{correlation-id}o]: ` + apacheNames[1].format
 
 // candidates returns the formats to try on lines, or all formats if lines is nil. If several

@@ -70,7 +70,8 @@ func (c *columns) scan(line []byte, spans []Span) LineKind {
 	return RequestLine
 }
 
-// wordEnd returns the end of the word that begins at at, or -1. Quoted words may contain blanks.
+// wordEnd returns the end of the word that begins at position at, or -1. Quoted words may contain
+// blanks.
 func wordEnd(line []byte, at int) int {
 	from := at
 	for at < len(line) && line[at] != ' ' {

@@ -190,8 +190,8 @@ func (p *place) begins(text []byte) bool {
 	return text[0]-'0' <= 9 || text[0] == '-' || text[0] == 't' || text[0] == 'f'
 }
 
-// valueEnd returns the end of the value of p at position at, or -1. number is the number plus
-// one if the value is a count, otherwise 0.
+// valueEnd returns the position after the value of p, which begins at position at, or -1. number is
+// one more than the value if that is a count, otherwise 0.
 func (s *shapes) valueEnd(p *place, line []byte, at int) (end int, number int64) {
 	switch p.kind {
 	case textValue:
@@ -276,8 +276,8 @@ const (
 	sureShare  = 0.95
 )
 
-// extended returns the shortcuts that begin with a link, the longest first. One ends before
-// each value that is not certain.
+// extended returns the shortcuts that begin with link l, the longest first. Each ends before a
+// value that is not certain to repeat.
 func (l link) extended() (all []link) {
 	whole := link{text: bytes.Clone(l.text), to: l.to}
 	for share := 1.0; len(whole.text) < 2*maxLinkText; {
@@ -315,8 +315,8 @@ func quoteAt(line []byte, from int) int {
 	}
 }
 
-// scalarEnd returns the end of a number, true or false at position at, or -1. number is the
-// number plus one if the value is a count, otherwise 0.
+// scalarEnd returns the position after the number, true or false that begins at position at, or -1.
+// number is one more than the value if that is a count, otherwise 0.
 func scalarEnd(line []byte, at int) (end int, number int64) {
 	whole := digitsEnd(line, at)
 	switch {

@@ -155,8 +155,8 @@ func (f *Format) scanQuick(line []byte, i, at int, spans []Span) (int, int) {
 // length of the longest field that is not searched for.
 const ahead = len("18/Mar/2012:04:02:25 +0000") + 8
 
-// firstIn16 returns the position of the byte first, which is among the next 16 bytes. The result
-// is a position after them, or within them, if it is not.
+// firstIn16 returns the position of the byte first among the next 16 bytes. If the byte is not
+// there, the result is any position in these bytes or after them.
 func (p *quick) firstIn16(text unsafe.Pointer, at int) int {
 	// The lowest remaining high bit marks the first byte equal to first.
 	w := eightAt(text, at) ^ p.every

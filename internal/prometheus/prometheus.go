@@ -156,7 +156,7 @@ func (s *Server) Range(ctx context.Context, expression string, from, to time.Tim
 	return out, nil
 }
 
-// addressed matches a URL without a colon in its path, and the text after it.
+// addressed matches URL:TEXT, a URL without a colon in its path and the text after the next colon.
 var addressed = text.LazyRegexp(`^(https?://(?:\[[0-9a-fA-F:.]+\]|[^/:\[\]]+)(?::\d+)?(?:/[^:]*)?):(.+)$`)
 
 // CutAddress splits URL:EXPRESSION.

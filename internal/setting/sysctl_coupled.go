@@ -32,9 +32,9 @@ func (sysctl) Counterpart(s Setting) (Setting, bool) {
 // RefusesZero implements Exclusive.
 func (sysctl) RefusesZero(s Setting) bool { return sysctlPairs[s.Name].refusesZero }
 
-// Restore implements Restorer for a limit that must become 0 if the kernel rejects a written 0
-// and the counterpart is 0 too. Writing 1 to the counterpart sets the limit to 0. Writing 0
-// then restores the counterpart.
+// Restore implements Restorer for a limit whose previous value is 0. The kernel may reject a
+// written 0. If the counterpart is 0 too, writing 1 to the counterpart sets the limit to 0, and
+// writing 0 then restores the counterpart.
 func (k sysctl) Restore(ctx context.Context, s Setting, had Value) error {
 	refused := k.Write(ctx, s, had)
 	twin, ok := k.Counterpart(s)

@@ -85,7 +85,8 @@ func (s *segmenter) change(from, cut, to int, lag1 float64) Change {
 	return c
 }
 
-// mostLikely returns the ends of the smallest interval around at which has the probability.
+// mostLikely returns the ends of the smallest interval that contains position at and has at least
+// the given probability.
 func mostLikely(p []float64, at int, probability float64) (low, high int) {
 	low, high = at, at
 	for sum := p[at]; sum < probability && (low > 1 || high < len(p)-1); {

@@ -44,8 +44,8 @@ func (s *segmenter) candidates() (cuts []int) {
 	return slices.Compact(cuts)
 }
 
-// split adds the position that divides values low to high-1 of a window best, if it is at all
-// significant, and those that divide both parts.
+// split adds the position that divides values low to high-1 of a window best, if it is at least
+// weakly significant. Then it splits both parts.
 func (s *segmenter) split(d distances, window, low, high int, cuts []int) []int {
 	best, at, end := math.Inf(-1), 0, 0
 	for cut := low + ShortestLevel; cut <= high-ShortestLevel; cut++ {

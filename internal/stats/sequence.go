@@ -82,8 +82,8 @@ var shares = func() (out [12]float64) {
 	return out
 }()
 
-// wealth returns what bets on values above center have made of 1, or on values below it if side
-// is -1. It decreases if center moves to that side.
+// wealth returns the wealth of gamblers who started with 1 and bet that values are above center, or
+// below it if side is -1. It decreases if center moves to that side.
 func (s *Sequence) wealth(center, side float64) (sum float64) {
 	for _, share := range shares {
 		wealth := 1 / float64(len(shares))
@@ -147,7 +147,7 @@ func (s *Sequence) Estimate() float64 {
 	return s.balance(func(i int, x float64) float64 { return max(-limit, min(limit, s.values[i]-x)) })
 }
 
-// balance returns where the sum of the values' scores is 0.
+// balance returns the center at which the sum of the values' scores is 0.
 func (s *Sequence) balance(score func(i int, center float64) float64) float64 {
 	if len(s.values) == 0 {
 		return math.NaN()
@@ -173,8 +173,9 @@ func (s *Sequence) Interval() Interval {
 	kept := func(side float64) func(float64) bool {
 		return func(center float64) bool { return s.wealth(center, side) < 2/s.alpha }
 	}
-	// edge returns the end below (side 1) or above (side -1) which bets on the other side win.
-	// Where every value is outside of its band nothing changes any more.
+	// edge returns an end of the interval: the lower one for side 1, the upper one for side -1.
+	// Beyond it, the bets on that side win. The search ends where every value is outside of its
+	// band, because the wealth is constant from there on.
 	center := s.balance(s.score) // no bet has won there
 	edge := func(side float64) float64 {
 		end := s.values[0]

@@ -128,7 +128,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s, "", false
 }
 
-// startRule handles an element of XCCDF. It returns false if the element is not one.
+// startRule handles an element of XCCDF. It returns false for an element of another language.
 func (p *parser) startRule(t xml.StartElement) bool {
 	d := p.doc
 	switch t.Name.Local {

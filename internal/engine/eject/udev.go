@@ -43,7 +43,7 @@ func (b *builder) device(text string) error {
 }
 
 // deviceOf returns the device's directory and subsystem. A copy may lack the links, but the paths
-// of disks and network devices tell it.
+// of disks and network devices show both.
 func (b *builder) deviceOf(attribute string) (dir, subsystem string, ok bool) {
 	for p := path.Dir(attribute); strings.HasPrefix(p, "/sys/devices/"); p = path.Dir(p) {
 		if link, err := b.host.Files.Readlink(p + "/subsystem"); err == nil && plugin.Exists(b.host, p+"/uevent") {

@@ -29,8 +29,8 @@ func (b *builder) released(s setting.Setting) (v setting.Value, ok bool) {
 	return v, ok
 }
 
-// original returns a setting's value without the selection in force; for single changes, which
-// stand on the selection, its current value.
+// original returns the value that a setting would have without the selection in force. A plan of
+// single changes keeps the selection, so for it original returns the current value.
 func (b *builder) original(ctx context.Context, s setting.Setting) (setting.Value, error) {
 	id, err := b.Kinds.Resolve(s)
 	if err != nil {

@@ -71,7 +71,8 @@ func lockWaiting(was, now *process) float64 {
 	return float64(most)
 }
 
-// addLocks adds the threads that waited for one mutex, by process: 0 for the machine without any.
+// addLocks adds, by process, the number of threads that waited for one mutex. If no process had
+// any, it adds 0 for the whole machine.
 func (p *processes) addLocks(all []Consumer) {
 	const name = "lock.waiting"
 	found := false

@@ -153,8 +153,8 @@ func parseDiskstats(text string, c counters) error {
 	})
 }
 
-// eachLine calls use with the words of each line that has at least that many. It is an error if
-// none has.
+// eachLine calls use with the words of each line that has at least least words. It returns an error
+// if no line has.
 func eachLine(text string, least int, use func(words []string) error) error {
 	known := false
 	for line := range strings.Lines(text) {

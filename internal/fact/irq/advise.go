@@ -241,7 +241,8 @@ func (c *adviser) right(d *Device) string {
 	return "served on its node"
 }
 
-// eachCPU reports whether every CPU that is not isolated has an interrupt of the device of its own.
+// eachCPU reports whether each CPU that is not isolated has an interrupt of the device that no
+// other CPU serves.
 func (c *adviser) eachCPU(d *Device) bool {
 	var all unit.CPUSet
 	for _, i := range d.lines {
@@ -252,9 +253,10 @@ func (c *adviser) eachCPU(d *Device) bool {
 	return c.house.Minus(all).IsEmpty()
 }
 
-// leastLoaded returns the CPU that should serve an interrupt: that with the fewest other ones, and
-// counts the interrupt for it. own is the CPU that serves it alone now, or -1. Of several it is the
-// lowest one, or with stay its own one.
+// leastLoaded returns the CPU that should serve an interrupt, the one that serves the fewest other
+// interrupts, and counts the interrupt for it. own is the CPU that serves the interrupt alone now,
+// or -1. Among equally loaded CPUs, own comes first if stay is set and last otherwise, and the
+// lowest number wins.
 func (c *adviser) leastLoaded(cpus unit.CPUSet, own int, stay bool) int {
 	if own >= 0 {
 		c.load[own]--
@@ -303,10 +305,10 @@ func (c *adviser) queues(q *Queues) {
 	}
 }
 
-// senders shares the CPUs among at most n transmit queues, so that CPUs of different nodes use
-// different ones (Documentation/networking/scaling.rst, XPS: Transmit Packet Steering). Each node has
-// queues in proportion to its CPUs, at least one, and no queue is without a CPU: of more queues than
-// CPUs the last ones are left out.
+// senders distributes the CPUs over at most n transmit queues, so that CPUs of different nodes use
+// different queues (Documentation/networking/scaling.rst, XPS: Transmit Packet Steering). Each node
+// gets queues in proportion to its CPUs, at least one. If there are more queues than CPUs, the last
+// queues get none.
 func (c *adviser) senders(n int) []unit.CPUSet {
 	queues, free := make([][]int, len(c.nodes)), 0 // by node
 	for _, node := range c.nodes {

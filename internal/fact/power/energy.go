@@ -27,9 +27,9 @@ type zone struct {
 	joules float64 // since OpenEnergy
 }
 
-// counts reports whether a zone counts for the machine: packages, and memory, which a package's
-// figure does not include. It does include the package's other parts; psys, the platform, includes
-// the packages.
+// counts reports whether the machine's energy includes this zone: it includes packages, and memory,
+// which a package's figure lacks. The other parts are in the package's figure already, and psys,
+// the platform, includes the packages.
 func (z *zone) counts() bool { return z.pkg >= 0 && (!z.part || z.name == "dram") }
 
 // pollEnergy is the interval between readings of the energy counters. On a busy server they wrap
@@ -183,8 +183,9 @@ func (e *Energy) start() (stop func() float64) {
 	}
 }
 
-// setPower sets the power of machine and packages from the energy in joules of each zone. Counters
-// that stand still have none: virtual machines may have the files, without a counter behind them.
+// setPower sets the power of machine and packages from the energy in joules of each zone. If a
+// counter stands still, the power is unknown: virtual machines may have the files without a
+// counter.
 func (e *Energy) setPower(s *Sample, first, last []float64) {
 	if e.why != "" || slices.Equal(first, last) {
 		return

@@ -10,7 +10,8 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// notIdle is the name of the state in which a CPU works, and ofPackage begins those of packages.
+// notIdle is the name of the state in which a CPU works. ofPackage is the prefix of the names of
+// packages' states.
 const notIdle, ofPackage = "C0", "P"
 
 // hardware counts what the processors do, with the performance monitoring units of the kernel:

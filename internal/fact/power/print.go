@@ -28,7 +28,7 @@ type row struct {
 }
 
 // rows returns the lines of a sample: the machine, its packages if there are several, and CPUs in
-// ascending order. If there are more than most CPUs, it returns the busiest ones.
+// ascending order. most is the maximum number of CPUs; if there are more, the busiest are returned.
 func rows(s *Sample, most int) (out []row) {
 	out = append(out, row{"all", "", "", &s.Machine})
 	for i := range s.Packages {
@@ -75,9 +75,10 @@ func (c *column) value(v *Values) *float64 {
 	return nil
 }
 
-// columns returns the columns of a report's last sample. An idle state has one if it is among those
-// with most time; the others, and the requested states if the entered ones are known, are wide. The
-// busy time stands for C0, and the busy frequency for the one at the end of the interval.
+// columns returns the columns of a report's last sample. The idle states with the most time have a
+// column; --wide adds the others. Requested states need --wide if the entered states are known.
+// There is no column for C0, because the busy time shows the same, and the frequency at the end of
+// the interval needs --wide if the busy frequency is known.
 func columns(r *Report) (out []column) {
 	s := r.Last()
 	longest := map[string]float64{} // of the packages, by entered state

@@ -138,8 +138,8 @@ func (v *Values) combineStates(cpus []CPU, of func(*Values) *map[string]float64)
 	}
 }
 
-// throttled returns how often since boot heat lowered the frequency of CPUs: of their cores, whose
-// threads have the same counter, and of their packages.
+// throttled returns how often heat lowered the frequency since boot: the sum over the cores of the
+// CPUs, whose threads share a counter, and over their packages.
 func throttled(cpus []CPU, r *reading) (sum float64, ok bool) {
 	counts := map[[3]int]float64{}
 	for _, c := range cpus {

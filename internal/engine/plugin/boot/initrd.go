@@ -40,8 +40,8 @@ func (k initrd) Resolve(s setting.Setting) (setting.Setting, error) {
 	return s, nil
 }
 
-// CheckRequest rejects archives of directories that usableDir rejects; the request may also remove
-// them.
+// CheckRequest rejects an archive of a directory that usableDir rejects, also if the request
+// removes the directory afterwards.
 func (k initrd) CheckRequest(s setting.Setting, want setting.Value, profileDirs []string) error {
 	source, ok := strings.CutPrefix(want.Text, archiveOf)
 	if !ok {

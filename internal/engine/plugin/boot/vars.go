@@ -320,8 +320,8 @@ func withCmdline(text string, add bool) string {
 	return before + withoutWord(line, argsRef) + after
 }
 
-// entryLines returns the offsets of the lines of an entry that GRUB uses for arguments and that
-// name the last initrd, or -1.
+// entryLines returns the offsets of two lines of an entry, or -1: the line that GRUB uses for
+// arguments, and the line that names the last initrd.
 func entryLines(text string) (args, image int) {
 	args, image = -1, -1
 	at := 0
