@@ -205,8 +205,8 @@ func (i item) places() []string {
 	return lines[:min(2, len(lines))]
 }
 
-// printed formats a value for people: a number as unit.Digits does, bytes in binary units, and one
-// of a thing in the singular.
+// printed formats a value for people: a number as unit.Digits does, bytes in binary units. The unit
+// of the number 1 is in the singular.
 func printed(v any, of string) string {
 	n, ok := v.(float64)
 	switch {

@@ -166,8 +166,8 @@ func printChoices(s *ui.Screen, r *Result, show Show) {
 	}
 }
 
-// fileDetails prints the files, with what checked their format. A page of Markdown also has their
-// texts.
+// fileDetails prints the files, and against what their format was checked. A page of Markdown also
+// has their contents.
 func fileDetails(s *ui.Screen, r *Result, show Show) {
 	if r.Written != nil || len(r.Files) == 0 {
 		printFiles(s, r)

@@ -283,7 +283,7 @@ const (
 	worseWait = 25
 )
 
-// waits returns the share of its runnable time in which each process to move waits for a CPU, in
+// waits returns, for each process to move, how much of its runnable time it waits for a CPU, in
 // percent.
 func waits(ctx context.Context, h *host.Host, r *Report) (map[int]float64, error) {
 	first := map[host.TaskID]map[host.TaskID]runnable{}
@@ -357,8 +357,9 @@ func (d *Decision) undo(ctx context.Context, e *tune.Engine, why string) error {
 	return nil
 }
 
-// leastWaits samples the waits after a move. Other programs that run for a moment make a short
-// sample longer, so the least of three samples counts where the first is too long.
+// leastWaits samples the waits after a move, and returns the least wait of each process. It takes
+// up to three samples while a process waits too long, because other programs that run for a moment
+// lengthen the waits in a short sample.
 func leastWaits(ctx context.Context, h *host.Host, r *Report, before map[int]float64) (map[int]float64, error) {
 	least := map[int]float64{}
 	for sample := range 3 {

@@ -154,8 +154,9 @@ func (r *Report) addSmall(h *host.Host, w *placement.Workload, o Options) error 
 	return nil
 }
 
-// ownThreads returns which thread of a process has CPUs of its own, or "": the main thread, by which
-// the owner of a process is found, does not show it.
+// ownThreads returns a sentence if a thread of the process has other CPUs than the main thread, or
+// else "". Only the CPUs of the main thread are used to find the owner of a process, so they do not
+// show this.
 func ownThreads(h *host.Host, process host.TaskID, ours func(host.TaskID, unit.CPUSet) bool) string {
 	main, err := h.Sched.Affinity(process)
 	for _, id := range threadsOf(h, process) {

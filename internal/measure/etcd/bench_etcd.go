@@ -9,7 +9,8 @@ import (
 	"fettle.dev/fettle/internal/unit"
 )
 
-// Headline returns the verdict with the limits of etcd's manual, and the bench's own writes.
+// Headline returns the verdict by the limits in etcd's manual, and the speed of the benchmark's
+// writes.
 func (b *Result) Headline() (h ui.Headline) {
 	for i := 0; i < len(b.Judged); i += 2 {
 		j, _ := b.decisive(i)

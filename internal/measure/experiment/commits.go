@@ -106,7 +106,7 @@ func (c checkout) remove(ctx context.Context, stateDir string) error {
 	return os.Remove(filepath.Join(stateDir, checkoutFile))
 }
 
-// removeLeft removes what an experiment on two commits left that was killed. The caller has the lease.
+// removeLeft removes what a killed experiment on two commits left behind. The caller has the lease.
 func (p *Experiment) removeLeft(ctx context.Context) error {
 	file := filepath.Join(p.StateDir, checkoutFile)
 	text, err := os.ReadFile(file)

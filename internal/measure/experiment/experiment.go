@@ -112,7 +112,8 @@ func (p *Experiment) Run(ctx context.Context, o Options, work []string) (res *Re
 // errInterrupted is returned if the experiment was interrupted before it began.
 var errInterrupted = ui.Exit(ui.Interrupted, errors.New("interrupted; nothing changed"))
 
-// preparing returns the error for err, with which a step of the preparation ended.
+// preparing adds the exit code to the error of a step of the preparation. After a Ctrl-C it returns
+// errInterrupted instead.
 func preparing(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errInterrupted

@@ -73,7 +73,8 @@ func (h *held) release(ctx context.Context, failed string) error {
 	return errors.Join(taken...)
 }
 
-// end releases after a measurement, whose result is kept if another program undid a change first.
+// end calls release after a measurement. The result of the measurement is kept if another program
+// undid a change first, so that is a message, not an error.
 func (h *held) end(ctx context.Context, failed string) error {
 	tell := h.tell
 	err := h.release(ctx, failed)

@@ -27,9 +27,9 @@ func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 	return stop
 }
 
-// announce prints how long an experiment with --live takes, and what it can detect; of other work the
-// duration is known after its first runs. It also prints what disturbs the measurement. It is called
-// once nothing can be refused any more.
+// announce prints how long an experiment with --live takes, and what it can detect; for other work
+// both are known only after the first runs. It also prints what disturbs the measurement. It is
+// called when nothing can refuse the experiment any more.
 func (p *Experiment) announce() {
 	if p.o.Live {
 		// Windows vary in length, and the last may end after the budget.
@@ -46,8 +46,8 @@ func (p *Experiment) announce() {
 	}
 }
 
-// detects describes what an experiment shows whose time suffices for a number of blocks. two is the
-// budget for two blocks.
+// detects describes what an experiment of at most this many blocks can detect. fewest is the number
+// of blocks for a verdict, two the budget for two blocks.
 func detects(d prove.Design, blocks, fewest int, two time.Duration) string {
 	blocks = min(blocks, d.Most)
 	switch fit := text.Count(blocks, "block"); {

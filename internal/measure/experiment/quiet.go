@@ -89,8 +89,8 @@ func (q *Quiet) Run(ctx context.Context, command []string) (err error) {
 	return q.finish(ctx, q.run(ctx, command), without, with)
 }
 
-// finish measures the noise again and restores the machine after the command, which failed if that
-// is not nil. without and with have the first measurements.
+// finish measures the noise again and restores the machine after the command. failed is the
+// command's error, or nil. without and with have the first measurements.
 func (q *Quiet) finish(ctx context.Context, failed error, without, with [2]*quiet.Noise) (err error) {
 	if with[1], err = q.noise(ctx, "in the quiet state"); err != nil {
 		return errors.Join(err, failed)

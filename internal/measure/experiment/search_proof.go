@@ -78,8 +78,8 @@ func (o Options) sameProof(asked json.RawMessage) bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// withoutBudget returns the options without the budget, which is what the search left, and without
-// --force, which does not change what is measured. The seed is random, and a resumed search keeps it.
+// withoutBudget returns the options without those that do not identify a proof: the budget, which
+// is what the search left over, and --force. The seed stays, because a resumed search keeps it.
 func (o Options) withoutBudget() Options {
 	if o.Timeout == defaultTimeout(o.Budget) {
 		o.Timeout = 0

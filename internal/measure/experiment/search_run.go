@@ -106,11 +106,12 @@ func (s *Search) measure(ctx context.Context, at search.Point) (value float64, s
 // slowest is how many times longer than usual a run may take before it is stopped.
 const slowest = 5
 
-// tooSlow is the brake of a run that was stopped after that time.
+// tooSlow is the message of the brake that stops a run after slowest times the usual time.
 var tooSlow = fmt.Sprintf("took more than %d times as long as usual", slowest)
 
-// limit returns how long a run with changed values may take. What is usual is the median of the runs
-// with the machine's own values, or the last of them if it took up to so many times longer.
+// limit returns the maximum time of a run with changed values: slowest times the usual time. The
+// usual time is the median of the runs with the machine's own values, or the time of the last such
+// run if that is longer, up to slowest times the median.
 func (s *Search) limit() time.Duration {
 	median, last := stats.Median(s.byDefault), s.byDefault[len(s.byDefault)-1]
 	return max(time.Second, Seconds(slowest*min(max(median, last), slowest*median)))

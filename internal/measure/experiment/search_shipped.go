@@ -27,7 +27,7 @@ var shipped = map[string]func(m machineSize) shippedSpace{
 // SpaceNames returns the names of the shipped spaces, sorted.
 func SpaceNames() []string { return slices.Sorted(maps.Keys(shipped)) }
 
-// machineSize is what a space is cut to.
+// machineSize describes the machine to which a space is adapted.
 type machineSize struct {
 	cpus   int
 	memory int64  // bytes
@@ -39,8 +39,8 @@ type machineSize struct {
 // shippedSpace is a space for this machine.
 type shippedSpace struct {
 	try []string
-	// allowed reports whether a combination fits the machine; value returns the number that a
-	// combination has for the n-th of try. nil: all fit.
+	// allowed reports whether a combination fits the machine. value(n) is the combination's
+	// number for the n-th knob. If allowed is nil, every combination fits.
 	allowed func(value func(n int) float64) bool
 }
 

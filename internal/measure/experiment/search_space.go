@@ -75,7 +75,7 @@ func (t try) sets(value string) (sets []string) {
 
 // space returns the space of a search on this machine: the settings of --space, then those of
 // --try, each with the requested values and the present one. tested has a step for each setting.
-// What the machine does not have of --space is left out, with a message.
+// Settings of --space that the machine lacks are left out, with a message.
 func (p *Experiment) space(ctx context.Context, o SearchOptions) (s search.Space, tested []tune.Step, err error) {
 	seen := map[setting.Setting]string{}
 	add := func(word, option string) error {

@@ -47,7 +47,7 @@ func dontFragment(c *net.UDPConn, v6 bool) error {
 	})
 }
 
-// queued reports whether datagrams have come that were not read.
+// queued reports whether a datagram has arrived and was not read.
 func queued(c *net.UDPConn) bool {
 	n := 0
 	_ = withFD(c, func(fd int) (err error) {

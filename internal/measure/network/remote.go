@@ -104,8 +104,8 @@ func (t Target) Connect(ctx context.Context, h *host.Host) (_ *Connection, err e
 	return c, err
 }
 
-// listens returns ErrNoOverlay if no connection can be made to the address. A peer ignores one that
-// sends nothing.
+// listens returns ErrNoOverlay if no connection can be made to the address. It sends nothing, so
+// the peer does not count the connection as its client.
 func listens(ctx context.Context, overlay string) error {
 	at, err := resolve(ctx, overlay)
 	if err != nil {

@@ -67,8 +67,8 @@ func (s *side) sum(prefix string) (cells []Summary, all []evidence.Series, err e
 	return cells, all, nil
 }
 
-// valuesOf returns a quantity of all runs, or false if a run does not have it. Of the quantities
-// only added times can be negative; others are -1 if the kernel does not report them.
+// valuesOf returns a quantity of all runs, or false if a run lacks it. Added times may be negative.
+// In all other quantities, -1 means that the kernel does not report the value.
 func valuesOf(runs []sample, name string) (values []float64, known bool) {
 	for _, run := range runs {
 		v, has := run[name]

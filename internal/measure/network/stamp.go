@@ -124,11 +124,12 @@ func (s *sender) send(p []byte, to netip.AddrPort) (departure, error) {
 	return departure{At: written.UnixNano()}, err
 }
 
-// left empties the error queue. It returns the time at which a datagram left that was written at the
-// given time, or the zero time. The kernel takes that time during the write, so no identifiers are
-// needed. A tunnel's device and the one below it each take one, of which the first counts. A
-// datagram that had to wait, such as for the answer of ARP, has its time later, in the queue before
-// that of the next one.
+// left empties the error queue. It returns the time at which a datagram left, or the zero time.
+// written is when the datagram was written: the kernel stamps it during the write, so the first
+// later time in the queue belongs to it and no identifiers are needed. A datagram in a tunnel is
+// stamped twice, by the tunnel's device and the device below; the first time counts. A datagram
+// that has to wait, for example for the answer of ARP, is stamped later: its time is in the queue
+// before that of the next datagram.
 func (s *sender) left(written time.Time) (at time.Time) {
 	if s.control == nil {
 		return at

@@ -39,8 +39,8 @@ type Binding struct {
 	Ignored []string
 }
 
-// numactlOptions are all options of numactl(8), 2.0.16 to 2.0.19, because a long name may be
-// shortened as far as it is unique among all of them. Those after cpubind do not apply to a command.
+// numactlOptions are all options of numactl(8), 2.0.16 to 2.0.19: a long name may be shortened to
+// any prefix that is unique among all of them. Those after cpubind do not apply to a command.
 var numactlOptions = []option{
 	{'a', "all", noArgument}, {'b', "balancing", noArgument}, {'l', "localalloc", noArgument},
 	{'i', "interleave", needsArgument}, {'m', "membind", needsArgument}, {'N', "cpunodebind", needsArgument},

@@ -156,8 +156,8 @@ func (u *Usage) MayMove(since *Usage, o WorkloadOptions) bool {
 	return false
 }
 
-// share returns the CPU time of a process since an earlier reading, in hundredths of a core; 0 if that
-// was of another process, or of none.
+// share returns the CPU time of a process since an earlier reading, in hundredths of a core. It is
+// 0 if the earlier reading is missing or was of another process.
 func (u used) share(was used) int {
 	const ticksPerSecond = 100 // USER_HZ
 	s := u.at.Sub(was.at).Seconds()
@@ -167,8 +167,8 @@ func (u used) share(was used) int {
 	return int(100 * float64(u.ticks-was.ticks) / ticksPerSecond / s)
 }
 
-// waiting returns the time in which threads of a process waited for a CPU since an earlier reading, in
-// hundredths of a core; 0 if share is.
+// waiting returns the time in which threads of a process waited for a CPU since an earlier reading,
+// in hundredths of a core. It is 0 if share returns 0.
 func (u used) waiting(was used) int {
 	if u.share(was) == 0 || u.waited < was.waited { // a thread has ended
 		return 0

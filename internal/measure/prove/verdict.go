@@ -108,9 +108,9 @@ func (c *Course) decided() bool {
 	return !slices.ContainsFunc(c.Judged(), func(j Judged) bool { return !j.Word.Decided() })
 }
 
-// Verdict returns the current verdict on the first metric. If there are several, its text has those
-// on the others. It may be called after any sample; the probability that any of them is ever wrong
-// stays alpha.
+// Verdict returns the current verdict on the first metric. If there are several metrics, its text
+// includes the verdicts on the others. It may be called after any sample: the probability that any
+// of these verdicts is wrong stays alpha.
 func (c *Course) Verdict() Verdict {
 	all := c.Judged()
 	v := all[0].Verdict

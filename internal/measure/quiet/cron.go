@@ -11,9 +11,9 @@ import (
 	"fettle.dev/fettle/internal/host"
 )
 
-// forgets is the time after which a cron that was frozen no longer starts what was due meanwhile
-// (cron.c of Vixie cron and cronie: a clock that jumped). After less, it starts jobs with a fixed
-// minute and hour for each time, and others once.
+// forgets is the time after which a frozen cron no longer starts the jobs that it missed (cron.c of
+// Vixie cron and cronie: a clock that jumped). After a shorter time it makes up for every run of a
+// job with a fixed minute and hour, and runs other jobs once.
 const forgets = 3 * time.Hour
 
 // cronJob is a line of a crontab.

@@ -29,13 +29,14 @@ var (
 	otherUnits = []string{"irqbalance.service", "atd.service"}
 )
 
-// The reasons of the changes to units. That of a timer continues with its unit, and when it is due.
+// The reasons of the changes to units. The reason for a timer continues with the unit that the
+// timer starts and the time when it is due.
 const (
 	stopped = "stopped for a measurement"
 	starts  = stopped + "; starts "
 	due     = ", due "
-	// paused is for cron: a cron that was stopped forgets what was due meanwhile, and one that was
-	// frozen starts it afterwards.
+	// paused is the reason for cron. cron is frozen, not stopped: a stopped cron never starts
+	// the jobs that were due meanwhile, a frozen cron starts them afterwards.
 	paused = "frozen for a measurement"
 )
 
@@ -146,9 +147,10 @@ type Missed struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// StartMissed returns the jobs that were due while the transactions, which are undone, had stopped
-// timers and frozen cron. It starts them, unless their timer or cron does. It does not wait for
-// them. After a reboot it does nothing: timers and cron were started anew.
+// StartMissed starts the jobs that were due while the given transactions, which are undone now, had
+// stopped their timers, unless the timers have started them. It does not wait for the jobs. It
+// returns them together with the jobs that were due while cron was frozen: cron starts those
+// itself. After a reboot it does nothing, because timers and cron were started anew.
 func StartMissed(ctx context.Context, h *host.Host, state *journal.State, ids []int) (out []Missed) {
 	now := h.Clock.Now()
 	boot, _ := h.BootID()

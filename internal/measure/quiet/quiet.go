@@ -122,7 +122,8 @@ func (s *State) adapt(h *host.Host, smt bool) {
 		}
 		s.profile.Unit("cpu").Devices = strings.Join(names, ",")
 	}
-	// With an attribute for each policy, the switch for all would hide what each had.
+	// If each policy has its own attribute, those are written and not the switch for all, which
+	// would hide their own values.
 	if own, _ := host.Glob(h.Files, "/sys/devices/system/cpu/cpufreq/policy[0-9]*/boost"); len(own) > 0 || !plugin.Exists(h, "/sys/devices/system/cpu/cpufreq/boost") {
 		s.disable("boost")
 	} else {

@@ -213,9 +213,10 @@ func (c *Course) permits(p Point) bool {
 	return !slices.ContainsFunc(c.taken, func(t taken) bool { return t.stopped && c.design.beyond(p, t.Point) })
 }
 
-// propose returns the next point to explore. Every fourth is the default. The others are the best
-// of a model drawn at random from what is known (Thompson sampling): of half of them all knobs,
-// of the others two, on top of the best point so far.
+// propose returns the next point to explore. Every fourth point is the default. For the others it
+// draws a model at random from the posterior (Thompson sampling). Half of them are the best point
+// of that model; the other half take only two knobs from it, and all others from the best point so
+// far.
 func (c *Course) propose(r *rand.Rand) Point {
 	if len(c.taken)%defaultEvery == 0 {
 		return c.design.Default()
@@ -310,8 +311,8 @@ func (c *Course) observations() (obs []observation) {
 	return obs
 }
 
-// level returns the cost of the default around a run: the weighted median of the runs with the
-// default, of which the near ones weigh more.
+// level returns the cost of the default around a run: the weighted median of all runs with the
+// default. A run weighs more the nearer it is.
 func (c *Course) level(run int) float64 {
 	type weighted struct{ cost, weight float64 }
 	var all []weighted
@@ -343,9 +344,10 @@ func (c *Course) flat() bool {
 	return ok && bound < c.design.Margin
 }
 
-// Bound returns the gain, as a difference of logarithms, that no point exceeds with a probability of
-// 95 %, by the model. Points that brakes or rules exclude count too. ok is false after fewer than twelve runs other than the default, and where
-// each combination was measured, which needs no model.
+// Bound returns the gain, as a difference of logarithms, that no point exceeds with a probability
+// of 95 %, by the model. Points that brakes or rules exclude count too. ok is false after fewer
+// than twelve runs other than the default. It is also false if each combination was measured: that
+// needs no model.
 func (c *Course) Bound() (gain float64, ok bool) {
 	obs := c.observations()
 	if c.all || len(obs) < fewestTried {

@@ -9,8 +9,8 @@ import (
 // model is a Bayesian linear regression: cost = features * weights + offset + noise, with
 // independent normal priors on the weights and normal noise. The scales of the weights and of the
 // noise are not known, so the posterior is a mixture over pairs of scales, each weighted by how
-// probable it makes the observed costs. The most probable pair alone would be too sure: a few noisy
-// costs are explained best by weights of nothing.
+// probable it makes the observed costs. The most probable pair alone would be overconfident:
+// weights of zero explain a few noisy costs best.
 //
 // The offset is the error of the default's level, from which all costs are counted.
 type model struct {
@@ -18,7 +18,7 @@ type model struct {
 	parts []part
 }
 
-// part is the posterior with given scales. The offset is the last of the mean.
+// part is the posterior with given scales. The last element of the mean is the offset.
 type part struct {
 	weight float64
 	mean   []float64

@@ -150,8 +150,8 @@ func center(x []float64) float64 {
 }
 
 // Best returns the best point of the race, and the logarithm by which its cost was less than the
-// default's. It is the default, with no gain, if no point gained the margin. The gain is that of a
-// winner: it looks larger than it is.
+// default's. It is the default, with no gain, if no point gained the margin. The gain is
+// overestimated, because the luckiest point wins.
 func (c *Course) Best() (p Point, gain float64) {
 	p = c.design.Default()
 	for _, q := range c.racing {

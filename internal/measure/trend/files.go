@@ -71,7 +71,8 @@ func ReadFile(name string) ([]Sample, error) {
 var (
 	timeKeys  = []string{"commit-time", "date"}
 	pointKeys = []string{"commit", "commit-time", "date"}
-	// environmentKeys make another series, because they are another machine or package.
+	// A different value of one of environmentKeys begins another series, because it is from another
+	// machine or package.
 	environmentKeys = []string{"goos", "goarch", "cpu", "pkg"}
 )
 

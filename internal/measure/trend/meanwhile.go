@@ -109,8 +109,8 @@ func summary(details []string, count string) string {
 	return count + ", such as " + details[0]
 }
 
-// transactions returns the transactions of fettle in a time, without the phases of experiments, which
-// are undone before the measurement ends.
+// transactions returns the transactions of fettle in a period, without the phases of experiments,
+// which are undone before the measurement ends.
 func (m *Machine) transactions(from, to time.Time) (out []Event) {
 	phases := map[int]bool{}
 	for _, t := range m.Transactions {
@@ -138,8 +138,8 @@ func (m *Machine) transactions(from, to time.Time) (out []Event) {
 	return out
 }
 
-// packages returns the packages that changed in a time, as one event for each time that the package
-// manager was at work.
+// packages returns the packages that changed in a period, as one event for each run of the package
+// manager.
 func (m *Machine) packages(from, to time.Time) (out []Event) {
 	const together = 10 * time.Minute
 	var last time.Time

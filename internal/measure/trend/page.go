@@ -64,7 +64,8 @@ func (s *Series) draw(p *page.Page) {
 	p.XY(c)
 }
 
-// unsure reports whether a point is before or after a change, with a confidence of 95 % for the others.
+// unsure reports whether it is uncertain on which side of a change point i is: it is within the
+// change's 95 % interval.
 func (s *Series) unsure(i int) bool {
 	return slices.ContainsFunc(s.Changes, func(c Change) bool { return c.Earliest <= i && i < c.Latest })
 }

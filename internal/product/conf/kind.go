@@ -114,7 +114,8 @@ func PlacesIn(h *host.Host, s Syntax, file string) ([]Place, error) {
 	return Places(s, file, string(text))
 }
 
-// Last returns the last assignment of a key, which most products use; ok is false if none exists.
+// Last returns the last assignment of a key; ok is false if none exists. Most products use the last
+// one.
 func Last(all []Place, key string) (p Place, ok bool) {
 	for _, p := range slices.Backward(all) {
 		if p.Key == key {

@@ -11,7 +11,8 @@ import (
 	"fettle.dev/fettle/internal/product/conf"
 )
 
-// Reported is a member seen through a cluster's API: its pod, or only its own responses.
+// Reported is an etcd member as a cluster's API shows it: by its pod or, without a pod, only by its
+// own responses.
 type Reported struct {
 	Name, At string // name and source
 	Image    string // of the member's container

@@ -124,7 +124,7 @@ const settling = 20 * time.Second
 
 // reload starts a new worker. The old worker passes its sockets on before it finishes its last
 // requests. A master re-executes after a failed reload, and loses a signal that comes too early
-// (2.6: nine of ten signals sent as soon as it had counted the failure).
+// (2.6 lost nine of ten signals that were sent as soon as it had counted the failure).
 func reload(ctx context.Context, h *host.Host, main string, p product.Process) (product.Reloaded, error) {
 	before, err := processes(ctx, h, main)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // (pkg/kubelet/apis/config/v1beta1/defaults_linux.go).
 const defaultEviction = "100Mi"
 
-// sumOfReservations returns the total per resource of reservedMemory, as "memory=1Gi+1Gi". A list
-// that a kubelet would reject otherwise has no total.
+// sumOfReservations returns the total per resource of reservedMemory, as "memory=1Gi+1Gi". It
+// returns "" for a list that a kubelet rejects for other reasons.
 func sumOfReservations(list *yaml.Node, left *int) string {
 	sums := map[string][]string{}
 	for _, item := range list.Content {

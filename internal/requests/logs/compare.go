@@ -52,8 +52,8 @@ type Side struct {
 	// LeftOut and OtherLines have the same meaning as in Report.
 	LeftOut    uint64 `json:"left_out"`
 	OtherLines uint64 `json:"other_lines"`
-	// Missing is what each group may lack at most, if there were more groups than the limit. A group
-	// that is not found at all may have had as much.
+	// Missing is the maximum that each group may lack, if there were more groups than the limit. A
+	// group that is not in the table may have had as much.
 	Missing *Missing `json:"missing,omitempty"`
 }
 

@@ -34,8 +34,9 @@ type Table struct {
 	sink  uint64 // keeps the compiler from removing reads that only load the cache
 }
 
-// Missing is what each group of a table may lack at most, because it was moved to Other before.
-// A group with more requests, or more time, than this is in the table.
+// Missing is the maximum number of requests, and their time, that a group of a table may lack
+// because they were counted in Other. Each group with more requests or more time than this is in
+// the table.
 type Missing struct {
 	Requests uint64 `json:"requests"`
 	TotalUS  uint64 `json:"total_us"` // of the durations

@@ -122,7 +122,7 @@ func (r *Report) lines() uint64 { return r.Requests + r.LeftOut + r.OtherLines +
 // muchUnread is the share of unread lines above which fettle looks for another format.
 const muchUnread = 0.05
 
-// much reports whether too many of all lines were not read for meaningful figures.
+// much reports whether the share of lines that were not read is at least muchUnread.
 func (u *UnreadLines) much(all uint64) bool {
 	return u.Lines > 0 && float64(u.Lines) >= muchUnread*float64(all)
 }

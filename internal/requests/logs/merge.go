@@ -63,11 +63,11 @@ func (r *Result) Join(o *Result) error {
 	return nil
 }
 
-// Complete makes a result to which all pieces were joined one of a reading of the logs.
+// Complete marks a result to which all pieces were joined as the result of whole logs.
 func (r *Result) Complete() { r.Lines, r.merged = nil, false }
 
-// Folded returns the grouping of which not every group was kept (Options.Groups), or nil. Which
-// groups are kept then depends on the order in which the requests were read.
+// Folded returns the first grouping that did not keep all of its groups (Options.Groups), or nil.
+// Which groups are kept then depends on the order in which the requests were read.
 func (r *Result) Folded() []string {
 	for i, t := range r.Tables {
 		if t.folded() {

@@ -73,7 +73,8 @@ func newShard(o *Options, set *source.Set, formats []*logformat.Format) (*shard,
 	return s, nil
 }
 
-// timed returns the path of the first log that has times (has), or that lacks them.
+// timed returns the path of the first log whose format has times if has is true, or has no times if
+// it is false.
 func timed(set *source.Set, formats []*logformat.Format, has bool) string {
 	return set.Logs[slices.IndexFunc(formats, func(f *logformat.Format) bool { return (f.Field(logformat.FieldTime) >= 0) == has })].Path
 }
@@ -105,8 +106,9 @@ func newReading(o *Options, f *logformat.Format) (reading, error) {
 // errNoTime is returned if an option depends on times and the log has none.
 var errNoTime = errors.New("the lines have no timestamps; leave out --since, --until and comparisons")
 
-// micro converts a time to microseconds since 1970 in the log's time. A log without a zone has
-// local times that are read as UTC; they are of the zone of t. A zero time becomes otherwise.
+// micro converts a time to microseconds since 1970 in the log's time. If a log has no zone, its
+// local times were read as UTC, so t is converted to the local time of its own zone. A zero t gives
+// otherwise.
 func micro(t time.Time, noZone bool, otherwise int64) int64 {
 	if t.IsZero() {
 		return otherwise

@@ -194,8 +194,8 @@ func (t *timeline) mean(first, last int64) float64 {
 }
 
 // inProgress returns how many intervals of a length are filled by an amount of time and by whole
-// intervals. The result is the same however the sum is divided into the two, also in its last
-// digit.
+// intervals. The result, to its last digit, does not depend on how the sum is divided between the
+// two.
 func inProgress(busy, whole, step int64) float64 {
 	n := floor(busy, step)
 	return float64(busy-n*step)/float64(step) + float64(whole+n)

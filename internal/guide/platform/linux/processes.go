@@ -115,7 +115,7 @@ func bigProcesses(h *host.Host, node float64) (big []process, why string) {
 	return big[:min(len(big), maxBig)], ""
 }
 
-// give answers the inputs for the process, unless it has ended.
+// give adds the answers to all inputs about the process, unless it has ended.
 func (p process) give(h *host.Host, t *platform.Known, nodes map[int]unit.CPUSet, smallest float64, room string) {
 	item := fmt.Sprintf("%s[%d]", path.Base("/"+p.name), p.pid)
 	dir := fmt.Sprintf("/proc/%d/", p.pid)

@@ -32,9 +32,9 @@ var (
 	errorLog  = []string{"/var/log/httpd/error_log", "/var/log/httpd/foreman-ssl_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-443_error_ssl.log", "/var/log/httpd/rhsm-pulpcore-https-8443_error_ssl.log", "/var/log/apache2/error.log"}
 )
 
-// signs lists the kinds. For processes killed for lack of memory, the kernel's lines "Out of
-// memory: Killed process" or "Memory cgroup out of memory: Killed process" count. "oom-kill:" is
-// about the same process and does not.
+// signs lists the kinds. A process that was killed for lack of memory counts by the kernel's line
+// "Out of memory: Killed process" or "Memory cgroup out of memory: Killed process". The line
+// "oom-kill:" is about the same process and does not count.
 var signs = []kind{
 	{"pool_timeouts", "Requests that got no connection of the database pool in time (production.log).", []string{"/var/log/foreman/production.log"}, contains("ActiveRecord::ConnectionTimeoutError"), true},
 	{"http_503", "Requests that httpd answered with 503 (its access logs).", accessLog, statusIs("503"), false},

@@ -80,7 +80,7 @@ func join(a, b string) string {
 	return a + "; " + b
 }
 
-// directories decides the disks of the nodes.
+// directories adds the sizes of the directories on the disks of the nodes.
 func (p *plan) directories() error {
 	e := p.Table("openshift-directories")
 	sizes := []struct {

@@ -147,7 +147,7 @@ func (p *plan) headline() {
 		r.InHeadline("puma", "workers"), r.InHeadline("puma", "threads"), h.Count("hosts", p.Hosts, "host"))
 	r.TightestInHeadline()
 	r.InterruptionsInHeadline()
-	// The Capsule with most to do first: where not all fit, its size is the one to decide.
+	// The Capsule with the highest load comes first, because not all Capsules may fit.
 	need := func(c Capsule) int { return max(c.REX, c.Downloads, c.Hosts) }
 	for _, c := range slices.SortedStableFunc(slices.Values(p.Capsules), func(a, b Capsule) int { return need(b) - need(a) }) {
 		r.First("capsule "+c.Name+"/size", "capsule "+c.Name+"/cpus", "capsule "+c.Name+"/memory")

@@ -93,7 +93,8 @@ func (w *frontEnd) summary(r *sizing.Result) {
 // day is the minimum span of a log that shows daily peaks, in seconds.
 const day = 86_400
 
-// caveats adds the tightest limit to the headline, and worse, or if that is "" the log's weakness.
+// caveats adds the tightest limit to the headline, and then worse. If worse is "", it warns if the
+// log covers less than a day.
 func (w *frontEnd) caveats(r *sizing.Result, worse string) {
 	r.TightestInHeadline()
 	if worse != "" {

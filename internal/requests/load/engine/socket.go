@@ -24,9 +24,9 @@ func socketOf(conn net.Conn) socket {
 	return socket{}
 }
 
-// stale reports whether the server has sent something on an idle connection or closed it. An
-// answer to the next request could not follow, and a request that may have an effect must not
-// be sent twice. So it is asked before such a request.
+// stale reports whether the server has sent something on an idle connection or closed it: the next
+// request would then get no answer. It is called before requests that may have an effect, which
+// must not be sent twice.
 func (s socket) stale() bool {
 	if s.raw == nil {
 		return false
@@ -36,8 +36,8 @@ func (s socket) stale() bool {
 	return err != nil || sent
 }
 
-// wait waits until the server sends something or closes the connection. An error, such as that
-// of a deadline, is that of the next read.
+// wait waits until the server sends something or closes the connection. It returns no error, such
+// as that of a deadline: the next read returns it.
 func (s socket) wait() {
 	if s.raw == nil {
 		return

@@ -156,8 +156,8 @@ type Result struct {
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// WriteGates prints evaluated thresholds as a table. of is as for Thresholds; at is the word before
-// a stage.
+// WriteGates prints evaluated thresholds as a table. of returns the stage of a gate, or "", and the
+// gate's result. at is printed between a threshold and its stage.
 func WriteGates[Gate any](s *ui.Screen, all []Gate, at string, of func(Gate) (string, Result)) {
 	g := ui.Grid{Columns: []ui.Column{{Head: "expected"}, {Head: "verdict"}, {Head: "measured", Below: true}}}
 	for _, gate := range all {

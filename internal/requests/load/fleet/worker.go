@@ -46,8 +46,9 @@ func (s *served) say(m fromWorker) {
 	_ = s.out.Encode(m) // on a broken connection the input ends too
 }
 
-// Serve processes messages until the input ends, or if the first does not arrive within a time:
-// without a limit, 0, an input to which no caller connects would keep it forever.
+// Serve processes messages until the input ends. It also ends if the first message does not arrive
+// within the given time; 0 means no limit, which keeps the process forever if no caller connects to
+// the input.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker, within time.Duration) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -105,8 +106,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, w Worker, within ti
 	}
 }
 
-// read passes messages on until ctx ends. Answers to Record it takes itself, also later: a run
-// that ends still records what it has created.
+// read passes messages on until ctx ends. It handles the answers to Record itself, also after that:
+// a run that is ending still records what it has created.
 func (s *served) read(ctx context.Context, in io.Reader, messages chan<- toWorker) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
@@ -146,7 +147,8 @@ func (s *served) record(text json.RawMessage) error {
 	}
 }
 
-// resolve answers with the addresses of a name. They may be none, which the caller reports.
+// resolve answers with the addresses of a name. An empty answer is not an error here; the caller
+// reports it.
 func (s *served) resolve(ctx context.Context, n Name) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, n.Network, n.Host)
 	if err != nil {

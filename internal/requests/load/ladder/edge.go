@@ -11,8 +11,8 @@ import (
 // often it is looked at, and how the concurrencies were chosen.
 var rejected = math.Log(20)
 
-// prior is the weight of a run that is assumed to have failed, and of one that is assumed to
-// have passed, in the prediction of a run.
+// prior is the weight of two imaginary runs that a prediction adds to the real ones: one that
+// failed and one that passed.
 const prior = 0.25
 
 // edgeOf returns the 95 % confidence interval of the concurrency at which half of the runs
@@ -77,8 +77,8 @@ func evidence(runs []Run, fails []float64, low int) float64 {
 	return sum
 }
 
-// predict returns the probability that a run at a concurrency fails, from the runs before it:
-// the most likely one if probabilities do not decrease with the concurrency.
+// predict returns the probability that a run at a concurrency fails, given the runs before it. It
+// is the maximum likelihood estimate among probabilities that do not decrease with the concurrency.
 func predict(runs []Run, hosts int) float64 {
 	levels := levelsOf(runs)
 	i, ok := slices.BinarySearchFunc(levels, hosts, func(l level, hosts int) int { return cmp.Compare(l.hosts, hosts) })

@@ -30,7 +30,7 @@ const longestTime = longest + time.Hour
 // maxPeriods is the maximum number of periods of a tally.
 const maxPeriods = 64
 
-// Tally counts the runs of a step, or of whole hosts. It is safe for concurrent use.
+// tally counts the runs of a step, or of whole hosts. It is safe for concurrent use.
 type tally struct {
 	mu sync.Mutex
 	n  tallied

@@ -184,5 +184,5 @@ type creates struct {
 	unchanged              *source
 }
 
-// takes reports whether a step's conditions and values need the body.
+// needsBody reports whether the text is taken from the body of an answer.
 func (s *source) needsBody() bool { return s.header == "" }

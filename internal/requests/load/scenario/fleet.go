@@ -143,8 +143,9 @@ func recordingAt(to fleet.Coordinator) *Journal {
 	return j
 }
 
-// recordFor returns what records the objects of a number of clients, each of which numbers its
-// own from 1. Their numbers in the journal are above before. It counts them.
+// recordFor returns the function that records the objects of several clients. Each client numbers
+// its own objects from 1; in the journal, all numbers are above before. The function counts the
+// objects.
 func (j *Journal) recordFor(clients int, before int64) func(client int, text json.RawMessage) error {
 	return func(client int, text json.RawMessage) error {
 		var all []object

@@ -59,9 +59,9 @@ type object struct {
 	Named bool `json:"named,omitempty"`
 }
 
-// Journal records created objects: the intent before the request, the id after it. Each line is
-// on disk when append returns; lines that arrive meanwhile share an fsync. That of a generator of
-// several has no file: the coordinator writes the lines into its own.
+// Journal records created objects: the intent before the request, the id after it. Each line is on
+// disk when append returns; lines that arrive meanwhile share an fsync. If several generators run,
+// their journals have no file: the coordinator writes their lines into its own.
 type Journal struct {
 	Path string
 
@@ -300,7 +300,8 @@ func (o *object) update(later *object) {
 	o.Undone, o.Named = o.Undone || later.Undone, o.Named || later.Named
 }
 
-// CertFilesOf lists the certificate files of the hosts of a run with a directory of them.
+// CertFilesOf lists the certificate files of a run's hosts, if the run used a directory of
+// certificates.
 func (x *Objects) CertFilesOf() (out []string) {
 	if x.HostCerts != "" {
 		for _, name := range x.HostNames {

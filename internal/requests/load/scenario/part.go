@@ -69,7 +69,8 @@ func (r *run) part(took time.Duration, passes int64, cut bool, busy busiest, cpu
 	return p, err
 }
 
-// include adds the setup, of so many steps, that another turn has run.
+// include adds the counts of a setup that another turn has run. steps is the number of steps of the
+// setup.
 func (p *Part) include(setup *Part, steps int) {
 	copy(p.Steps, setup.Steps[:min(steps, len(setup.Steps))])
 	p.Targets = append(p.Targets, setup.Targets...)

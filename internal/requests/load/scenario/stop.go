@@ -28,8 +28,7 @@ func (s *Scenario) gatesErrors() bool {
 	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Step == "" && g.Asks() == engine.Errors })
 }
 
-// atBest is what the figures of a run become if each of the remaining passes takes no time and
-// succeeds.
+// atBest holds the figures of a run as if each remaining pass took no time and succeeded.
 type atBest struct {
 	*engine.Distribution
 	errors    float64

@@ -62,8 +62,8 @@ func (w *Worker) Prepare(ctx context.Context, text []byte) (*fleet.Ready, error)
 	return &fleet.Ready{}, nil
 }
 
-// Run runs every Of-th host, from host First on, or what else the turn says. The coordinator
-// records the objects that are created and removed.
+// Run runs every Of-th host, from host First on, or the other task that the turn names. The
+// coordinator records the objects that are created and removed.
 func (w *Worker) Run(ctx context.Context, s fleet.Share, to fleet.Coordinator) (*fleet.Part, error) {
 	if w.job == nil {
 		return nil, errors.New("received a share of the load before the job")
@@ -111,7 +111,8 @@ func undoTurn(ctx context.Context, p *Plan, objects []object, to fleet.Coordinat
 	return &fleet.Part{Scenario: text}, err
 }
 
-// reporting reports each second how much is done, which may take long, until end is called.
+// reporting sends the progress of a long task to the coordinator each second, until end is called.
+// ended returns the progress.
 func reporting(ctx context.Context, to fleet.Coordinator, ended func() int64) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
