@@ -138,8 +138,8 @@ func (m *machineOf) Read(name string, _ fact.Type) fact.Answer {
 	return fact.Answer{Unknown: name + " is a setting of a machine; this audit reads only a cluster"}
 }
 
-// As returns the findings for the case that kubelets run release as, and that kubeadm installed
-// etcd and the control plane with it.
+// As returns the findings that the cluster would have if its kubelets ran the given release, and if
+// kubeadm of that release had installed etcd and the control plane.
 func (c *Cluster) As(ctx context.Context, as kuberelease.Release, rules *rule.Catalogue, disabled map[string]string) ([]rule.Finding, error) {
 	other := *c
 	other.as = as

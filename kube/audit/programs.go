@@ -133,8 +133,9 @@ func (c *Cluster) programs(a *platform.Known) {
 	}
 }
 
-// kubeletFlags provides the answer about the flags of the kubelets, which no object of the cluster
-// has: none is refused if every flag of the oldest kubelet exists in the other release.
+// kubeletFlags answers which flags of the kubelets are refused. No object of the cluster has these
+// flags. If the other release has every flag that the oldest kubelet's release has, none is
+// refused; otherwise the answer is unknown.
 func (c *Cluster) kubeletFlags(a *platform.Known) {
 	const program = "kubelet"
 	table, oldest := kuberelease.Known(), c.as

@@ -163,9 +163,9 @@ func (a *app) readKubelets(ctx context.Context, objects kubelet.Objects) (c kube
 	return c, served[&theirs], err
 }
 
-// created gives a file's objects their creation times in the cluster, because of two objects the
-// later one takes precedence. A change keeps an object's time. A new object gets now, whatever its
-// file contains.
+// created sets the creation times of a file's objects, because the later of two objects takes
+// precedence. An object that exists in the cluster keeps its time there. A new object gets now,
+// whatever its file contains.
 func created(cluster, file []kubelet.KubeletConfig, now metav1.Time) {
 	for i := range file {
 		file[i].CreationTimestamp = now

@@ -59,7 +59,7 @@ func (o *generatorOptions) loadFlags(c *cobra.Command) {
 	o.flags(c)
 }
 
-// Times that are added to the load's own for the deadline of the pods.
+// Times that are added to the duration of the load for the deadline of the pods.
 const (
 	// toLose is the time without a report after which a generator is given up.
 	toLose = 30 * time.Second

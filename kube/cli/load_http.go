@@ -65,7 +65,8 @@ func (o *loadHTTPOptions) deadline(p *load.Plan) time.Duration {
 	return loadcli.Prepare(p) + length
 }
 
-// check returns the plan of the load with invented addresses, and errors that need no address.
+// check returns the plan of the load with invented addresses, and the errors that can be found
+// without real ones.
 func (o *loadHTTPOptions) check(ctx context.Context, r *loadcli.Requested) (*load.Plan, error) {
 	again, job := *r, *r.Job
 	again.Job = &job

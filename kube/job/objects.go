@@ -51,8 +51,8 @@ func (r *Request) Labels() map[string]string {
 	return map[string]string{r.Label: r.Name, "app.kubernetes.io/name": r.App, "app.kubernetes.io/managed-by": "kubectl-fettle"}
 }
 
-// Job returns the Indexed Job. If a pod fails finally, the others go on. Kubernetes removes the Job
-// some time after its pods have ended, and ends them at the deadline.
+// Job returns the Indexed Job. If a pod has failed and is not replaced any more, the others go on.
+// Kubernetes removes the Job some time after its pods have ended, and ends them at the deadline.
 func (r *Request) Job(args ...string) *batch.Job {
 	labels := r.Labels()
 	pod := core.PodSpec{

@@ -297,7 +297,8 @@ func (d *Decision) Words() []string {
 	return append(out, d.Overlaps...)
 }
 
-// some adds the first of n sentences, and the number of further ones.
+// some adds the sentences of the first of n machines, at most the number shown, and then how many
+// machines follow.
 func some(n int, what string, add func(string, ...any), sentence func(int) string) {
 	for i := range min(n, shown) {
 		add("%s", sentence(i))

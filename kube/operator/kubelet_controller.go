@@ -72,7 +72,7 @@ type roller struct {
 	askedAt       time.Time
 }
 
-// turn is a turn of a node's kubelet.
+// turn identifies a turn of a node's kubelet: the UID of its object, and the number of the turn.
 type turn struct {
 	of     types.UID
 	number int64

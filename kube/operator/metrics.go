@@ -84,7 +84,7 @@ func (t *tally) begun(node string) (since time.Time) {
 	return since
 }
 
-// ended records the time from a noticed change to the node's Profile.
+// ended records how long it took to write the node's Profile after the change was noticed.
 func (t *tally) ended(since, at time.Time) {
 	if !since.IsZero() {
 		t.decisions.Observe(at.Sub(since).Seconds())

@@ -62,10 +62,11 @@ func (p *pools) taking(configLabels map[string]string) []string {
 	return names
 }
 
-// of returns the pools whose MachineConfigs a node with these labels gets. In a custom pool these
-// are master, if the node is in it too, or else the custom pool; worker is added if the node is in
-// it. Otherwise it is master alone, or else worker. A node in several custom pools gets none,
-// because its pool is ambiguous; conflict says so.
+// of returns the pools whose MachineConfigs a node with these labels gets. A node in one custom
+// pool gets those of master if it is also in master, otherwise those of the custom pool; if it is
+// also in worker, it gets those of worker in addition. A node in no custom pool gets those of
+// master, or else of worker. A node in several custom pools gets none, because its pool is
+// ambiguous; conflict explains this.
 func (p *pools) of(nodeLabels map[string]string) (names []string, conflict *Note) {
 	var own []string
 	in := map[string]bool{}

@@ -25,7 +25,8 @@ const (
 	volume   = "job"
 )
 
-// Generators returns a request for generators. The caller sets the other fields.
+// Generators returns r with the label, the names and the user of load generators. The caller sets
+// the other fields.
 func Generators(r job.Request) job.Request {
 	r.Label, r.App, r.Container, r.User = label, "fettle-load", "generator", job.User
 	return r

@@ -194,7 +194,8 @@ func (g *group) values(seed uint64, s *Stage, iteration, replica, object int) []
 	return values
 }
 
-// bodies creates the objects for values, and cuts their JSON at the nonempty marks.
+// bodies creates the objects for values. It splits the JSON of each object at the marks that are
+// not empty.
 func (c *compiler) bodies(s *Stage, g *group, values, marks []string, index int) ([]body, error) {
 	objects, err := g.make(values)
 	if err != nil {

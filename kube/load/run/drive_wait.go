@@ -123,7 +123,7 @@ type clock struct{ next time.Time }
 // pace.
 const behind = time.Second
 
-// due returns the next start time; the following one is every later.
+// due returns the next start time. Start times have the interval every.
 func (c *clock) due(every time.Duration) time.Time {
 	if now := time.Now(); now.Sub(c.next) > behind {
 		c.next = now

@@ -23,7 +23,7 @@ type Labelled struct {
 	mu   sync.Mutex
 	// seen is the state of each object of the plan.
 	seen []sight
-	// unseen has the reasons that lists could not be read.
+	// unseen maps each list that could not be read to the reason.
 	unseen map[query]string
 }
 
@@ -107,7 +107,8 @@ func (l *Labelled) gone(i int) bool {
 	return l.seen[i] == absent && l.unseen[query{k, ""}] == "" && l.unseen[query{k, space}] == ""
 }
 
-// Unseen returns why parts could not be read, the alphabetically first reason; "" if all were.
+// Unseen returns why a list could not be read, or "" if all were read. Of several reasons it
+// returns the alphabetically first one.
 func (l *Labelled) Unseen() string {
 	first := ""
 	for q, why := range l.unseen {
@@ -148,7 +149,7 @@ func (o *UndoOutcome) incomplete() error {
 type Unknown struct {
 	Run, Server string
 	Objects     int
-	// Resources are their kinds, as kubectl names them.
+	// Resources are the kinds of the objects, as kubectl names them.
 	Resources []string
 	// Journal is why the journal is unreadable, or nil. Load is why the run's load is unknown, or
 	// nil.

@@ -41,7 +41,7 @@ type pending struct {
 	// The object is not another client's if any of these keys is known, or all of its owners are.
 	any    []key
 	owners []owner
-	// gives are the keys that become known with it.
+	// gives are the keys that become known once the object is known.
 	gives []key
 	// going means that the object is being deleted, labelled that it has the run's label.
 	going, labelled bool
@@ -124,7 +124,8 @@ func claims(body []byte, name string) (all []string) {
 	return all
 }
 
-// blind records a kind that cannot be listed in a namespace, or in any namespace if it is "".
+// blind records a kind that cannot be listed in a namespace, or in any namespace if namespace is
+// "".
 func (f *found) blind(namespace, what, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -147,8 +147,9 @@ func (p *planner) evictable() map[string][]*core.Pod {
 	return out
 }
 
-// fullest returns the set that loses the next machine: a set with idle machines, those never
-// created first; otherwise the largest set in the zone with the most machines.
+// fullest returns the set that loses the next machine. Sets whose next machine to remove is idle
+// come first, and among them those with machines that were never created. Other sets are compared
+// by the machines of their zone, then by their own number of machines: the largest loses one.
 func (p *planner) fullest(ready map[*pool][]*leaver) *pool {
 	zones := p.byZone()
 	class := func(x *pool) int {

@@ -235,8 +235,8 @@ func (r *Run) step(ctx context.Context, in *Input, s *Step) error {
 	return r.shrink(ctx, in, s)
 }
 
-// finish removes a rollout's annotations, and reports machines that are not Ready, whether their
-// batch failed or they were so before.
+// finish removes a rollout's annotations, and reports every machine that is not Ready, also if it
+// was not Ready before the run.
 func (r *Run) finish(ctx context.Context, in *Input) error {
 	for _, m := range members(in) {
 		if !cluster.Ready(nodeOf(in, m)) {

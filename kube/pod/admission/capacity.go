@@ -118,9 +118,9 @@ func (c *Capacity) short(p *Pod, given map[string]int) []shortage {
 	return out
 }
 
-// unfiltered returns the requested amount that the kubelet counts although the node lacks the
-// extended resource: in releases before initExtended, the init containers' requests. given is as in
-// short; nil for the scheduler.
+// unfiltered returns how much of an extended resource that the node lacks is nevertheless counted.
+// The kubelet counts the requests of init containers in releases before initExtended; the scheduler
+// counts nothing. given is the parameter of short, or nil for the scheduler.
 func (c *Capacity) unfiltered(p *Pod, name string, given map[string]int) int64 {
 	if given == nil || p.Release.orNewest() >= initExtended {
 		return 0

@@ -154,9 +154,9 @@ func (p *Pod) requests() Resources {
 	return total
 }
 
-// Default sets the API server's defaults of a new pod, and returns the fields that it set. Missing
-// requests become the limits. The pod's own resources get huge pages and requests that only
-// containers have, and from Kubernetes 1.37 on limits that all containers have.
+// Default sets the API server's defaults of a new pod, and returns the fields that it set. A
+// missing request of a container becomes equal to the limit. If the pod has resources as a whole,
+// these get defaults from the containers.
 func (p *Pod) Default() []string {
 	var done []string
 	for _, group := range []struct {
