@@ -95,7 +95,8 @@ func networkCells() []string {
 // Shell completions. They suggest nothing if the machine or the journal cannot be read; the
 // command itself reports the error.
 
-// completeReleases reads the table of releases only when asked: every command makes the list above.
+// completeReleases reads the table of releases only for a completion. Every command makes the map
+// above, so the map must not read it.
 func completeReleases(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return cliutil.Fixed(kuberelease.Known().Targets()...)(c, args, typed)
 }

@@ -19,8 +19,8 @@ import (
 type balanceOptions struct {
 	balance.Options
 	all, dryRun, yes bool
-	// interval is the time between two passes; 0 for one pass. limit is the time of all; 0 for
-	// until Ctrl-C.
+	// interval is the time between two passes; 0 means one pass. limit is the time limit of all
+	// passes together; 0 means until Ctrl-C.
 	interval, limit time.Duration
 }
 

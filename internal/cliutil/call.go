@@ -155,9 +155,9 @@ func otherWord(c *cobra.Command, list []piece, r ui.Remedy) []piece {
 	return list
 }
 
-// isValue reports whether the word at list[i] is probably the value of an unknown option before
-// it. A number is one, unless the command takes numbers as arguments; another word is one if it
-// is the last word of several, or if the command does not require a word and takes no files.
+// isValue reports whether the word at list[i] is probably the value of an unknown option before it.
+// A number is a value unless the command takes numbers as arguments. Another word is a value if the
+// command neither requires a word nor takes files, or if it is the last of several words.
 func isValue(c *cobra.Command, list []piece, i int) bool {
 	if _, err := strconv.Atoi(list[i].words[0]); err == nil {
 		return !slices.ContainsFunc([]string{"TRANSACTION", "LINE", "CPUS"}, func(n string) bool { return strings.Contains(c.Use, n) })

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// authority signs the certificates of one cluster: what each program shows, and who
-// each client is (the name is the user, the organisations are the groups).
+// authority signs the certificates of one cluster: of the programs, and of the clients (the common
+// name is the user, the organizations are the groups).
 type authority struct {
 	dir  string // of all files
 	cert *x509.Certificate
@@ -25,7 +25,7 @@ type authority struct {
 	certFile string
 }
 
-// pair is a certificate and its key, both PEM.
+// pair is a certificate with its key, as PEM files.
 type pair struct{ certFile, keyFile string }
 
 func newAuthority(dir string) (*authority, error) {
@@ -50,7 +50,7 @@ func newAuthority(dir string) (*authority, error) {
 	return a, writePEM(a.certFile, "CERTIFICATE", der)
 }
 
-// certificate is a template that is valid for a day.
+// certificate returns a template that is valid for a day.
 func certificate(name string, groups ...string) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -63,7 +63,7 @@ func certificate(name string, groups ...string) *x509.Certificate {
 	}
 }
 
-// server signs for a program that answers at the addresses and names.
+// server signs a certificate for a program with these addresses and names.
 func (a *authority) server(name string, at ...string) (pair, error) {
 	c := certificate(name)
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -77,7 +77,7 @@ func (a *authority) server(name string, at ...string) (pair, error) {
 	return a.sign(name, c)
 }
 
-// client signs for a user in groups. The file gets a name of its own.
+// client signs a certificate for a user in groups. file is the name of its file.
 func (a *authority) client(file, user string, groups ...string) (pair, error) {
 	c := certificate(user, groups...)
 	c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}

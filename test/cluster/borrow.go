@@ -13,9 +13,9 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// kubeletOwns are the settings of the kernel that a kubelet has its own mind about, and
-// writes when it starts (setupKernelTunables in pkg/kubelet/cm of Kubernetes 1.34 to 1.37). No
-// namespace holds them: they are this machine's.
+// kubeletOwns are the kernel settings that a kubelet checks, and otherwise writes when it starts
+// (setupKernelTunables in pkg/kubelet/cm of Kubernetes 1.34 to 1.37). They do not belong to a
+// namespace, so they are settings of this machine.
 var kubeletOwns = []string{
 	"vm.overcommit_memory=1",
 	"vm.panic_on_oom=0",
@@ -25,18 +25,17 @@ var kubeletOwns = []string{
 	"kernel.keys.root_maxbytes=25000000",
 }
 
-// cgroup is where a kubelet keeps the control groups of its pods. There is one at a
-// time: tests that change the machine take turns.
+// cgroup is the parent of the control groups of a kubelet's pods. One suffices, because tests that
+// change the machine take turns.
 const cgroup = "/fettle-test-cluster"
 
-// borrow prepares this machine for a kubelet, and gives everything back when the test
-// has ended and its root with it: the kernel's settings by fettle, whose journal has
-// what was there before; the control group by removing it. Then it looks whether the
-// machine is as it was, and fails the test if not. What a test that was killed has left
-// goes back first.
+// borrow prepares this machine for a kubelet, and restores it after the test and its root have
+// ended: the kernel's settings with fettle undo, and the control group by removing it. Then it
+// compares the machine with its earlier state, and fails the test if they differ. If an earlier
+// test was killed, borrow first removes what that test has left.
 //
-// fettle sets what a kubelet would write, and the kubelet is told to write nothing
-// (protectKernelDefaults): so it is the journal alone that answers for what was before.
+// fettle sets the values that a kubelet would write, and the kubelet is configured to write nothing
+// (protectKernelDefaults). So fettle's journal has all previous values.
 func borrow(t *testing.T) {
 	t.Helper()
 	program, state := root.Program(t, "./cmd/fettle"), filepath.Join(os.TempDir(), "fettle-test-cluster")
@@ -103,7 +102,7 @@ func borrow(t *testing.T) {
 	}
 }
 
-// keptValues are the settings of an undo that were not given back.
+// keptValues returns the settings that an undo did not restore.
 func keptValues(undone []byte) []string {
 	var u struct {
 		Values []struct {
@@ -122,8 +121,8 @@ func keptValues(undone []byte) []string {
 	return kept
 }
 
-// foreign are places of this machine that a kubelet, a container runtime or a network
-// plug-in without a root of its own would write.
+// foreign are paths of this machine that a kubelet, a container runtime or a network plug-in would
+// write if it ran outside a test root.
 var foreign = []string{
 	"/etc/cni", "/etc/kubernetes", "/opt/cni", "/run/containerd", "/run/netns", "/usr/libexec/kubernetes",
 	"/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/containers", "/var/log/pods",
@@ -131,8 +130,8 @@ var foreign = []string{
 
 const controlGroup = "control group "
 
-// usedByOthers says whether a control group has processes, and none of the cluster's, or
-// is there no more.
+// usedByOthers reports whether a control group is gone, or has processes of which none belongs to
+// the cluster.
 func usedByOthers(dir, cgroup string) bool {
 	procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	others := err != nil // gone since
@@ -149,14 +148,14 @@ func usedByOthers(dir, cgroup string) bool {
 	return others
 }
 
-// ofCluster says whether an environment is that of a process of the cluster.
+// ofCluster reports whether an environment belongs to a process of the cluster.
 func ofCluster(environ []byte, cgroup string) bool {
 	return strings.Contains("\x00"+string(environ), "\x00"+cgroupEnv+"="+cgroup+"\x00")
 }
 
-// look lists what a cluster could leave on this machine, settings of the kernel aside:
-// control groups, mounts, network interfaces, its places, and processes that know its
-// control group by their environment.
+// look lists what a cluster could leave on this machine except kernel settings: control groups,
+// mounts, network interfaces, the paths in foreign, and processes with the cluster's control group
+// in their environment.
 func look(cgroup string) root.Tree {
 	found := root.Tree{}
 	for _, dir := range cgroups() {

@@ -32,7 +32,7 @@ func mounts() []mounted {
 	return all
 }
 
-// hierarchies are the directories of the hierarchies of control groups.
+// hierarchies returns the directories of the hierarchies of control groups.
 func hierarchies() []string {
 	var dirs []string
 	for _, m := range mounts() {
@@ -43,7 +43,7 @@ func hierarchies() []string {
 	return dirs
 }
 
-// cgroups are the directories of all control groups.
+// cgroups returns the directories of all control groups.
 func cgroups() []string {
 	var dirs []string
 	for _, root := range hierarchies() {
@@ -57,8 +57,8 @@ func cgroups() []string {
 	return dirs
 }
 
-// makeCgroup makes a control group below the root of each hierarchy. A kubelet does not
-// start where the group that its configuration names is not there.
+// makeCgroup creates a control group below the root of each hierarchy. A kubelet does not start if
+// the control group in its configuration does not exist.
 func makeCgroup(name string) error {
 	roots := hierarchies()
 	if len(roots) == 0 {
@@ -83,8 +83,8 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// removeCgroup removes a control group and those below it from each hierarchy. Processes
-// that are about to end have some time for it.
+// removeCgroup removes a control group and its children from each hierarchy. It waits for processes
+// that are ending, at most for the time patience.
 func removeCgroup(name string, patience time.Duration) error {
 	var last error
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {

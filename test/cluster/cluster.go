@@ -19,29 +19,30 @@ import (
 
 // Options of a cluster. The zero value is a control plane without a node.
 type Options struct {
-	// Node is the name of the real node, with a kubelet; "" for none. It needs
+	// Node is the name of the real node, which has a kubelet; "" means no real node. It needs
 	// Setup.Node.
 	Node string
-	// Kwok is how many nodes kwok has; KwokNode may change each, by its number from 0,
-	// before it is made (labels, capacity).
+	// Kwok is the number of kwok's nodes. KwokNode may change a node, by its number from 0,
+	// before it is created (labels, capacity).
 	Kwok     int
 	KwokNode func(i int, n *core.Node)
-	// Flags are added to the command line of a program, by its name ("kube-apiserver").
+	// Flags are added to the command line of a program, by the program's name
+	// ("kube-apiserver").
 	Flags map[string][]string
 }
 
-// Cluster is a running Kubernetes. Its clients are of the group system:masters, to whom
-// everything is allowed, and are held back by no rate limit of their own.
+// Cluster is a running Kubernetes. Its clients are in the group system:masters, which may do
+// everything, and have no rate limit.
 type Cluster struct {
-	// Kubeconfig is a file that programs are given (--kubeconfig).
+	// Kubeconfig is a file for the flag --kubeconfig of programs.
 	Kubeconfig string
 	Config     *rest.Config
 	Client     kubernetes.Interface
-	// Dir is a directory of the cluster's own. It is on a tmpfs.
+	// Dir is a directory of the cluster, on a tmpfs.
 	Dir string
 
 	Etcd, APIServer, ControllerManager, Scheduler *Program
-	// Kwok is nil in a cluster without its nodes.
+	// Kwok is nil in a cluster without kwok's nodes.
 	Kwok *Program
 	// Containerd and Kubelet are nil in a cluster without a real node.
 	Containerd *Program
@@ -53,9 +54,9 @@ type Cluster struct {
 	programs  []*Program // in the order in which they were started
 }
 
-// Start starts a cluster and waits until everything in it is ready: the API answers, a
-// pod can be made in the namespace default, and all nodes are Ready. The test runs
-// inside a root (Inside); the cluster ends with it.
+// Start starts a cluster and waits until it is ready: the API server answers, a pod can be created
+// in the namespace default, and all nodes are Ready. The test runs inside a root (Inside); the
+// cluster ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	group, inside := os.LookupEnv(cgroupEnv)
@@ -65,7 +66,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	case o.Node != "" && group == "":
 		t.Fatal("cluster: a real node needs Setup{Node: true}")
 	}
-	// Short, because unix socket addresses hold 108 bytes at most.
+	// A short name, because addresses of unix sockets have at most 108 bytes.
 	dir, err := os.MkdirTemp("/run", "cluster")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func (c *Cluster) must(err error) {
 	}
 }
 
-// stop ends the programs, at once: nothing of the cluster is kept. What runs in pods ends
+// stop ends the programs at once, because nothing of the cluster is kept. Processes in pods end
 // with the root.
 func (c *Cluster) stop() {
 	if c.t.Failed() {
@@ -111,7 +112,7 @@ func (c *Cluster) stop() {
 	}
 }
 
-// identities makes the authority, and the client of the test.
+// identities creates the authority, and the client of the test.
 func (c *Cluster) identities() error {
 	var err error
 	if c.authority, err = newAuthority(filepath.Join(c.Dir, "pki")); err != nil {
@@ -129,7 +130,7 @@ func (c *Cluster) identities() error {
 }
 
 // KubeconfigOf writes a kubeconfig for a user in groups, such as "system:node:node1" in
-// "system:nodes", who proves it by a certificate, and returns its name.
+// "system:nodes", with a certificate, and returns its name.
 func (c *Cluster) KubeconfigOf(user string, groups ...string) (string, error) {
 	file := "user-" + filepath.Base(user)
 	p, err := c.authority.client(file, user, groups...)
@@ -141,7 +142,7 @@ func (c *Cluster) KubeconfigOf(user string, groups ...string) (string, error) {
 	config.AuthInfos[user] = &api.AuthInfo{ClientCertificate: p.certFile, ClientKey: p.keyFile}
 	config.Contexts["test"] = &api.Context{Cluster: "test", AuthInfo: user}
 	config.CurrentContext = "test"
-	// What is read from files is written into the kubeconfig: it may be carried elsewhere.
+	// Include the contents of files, because the kubeconfig may be copied to another place.
 	if err := api.FlattenConfig(config); err != nil {
 		return "", err
 	}
@@ -149,8 +150,8 @@ func (c *Cluster) KubeconfigOf(user string, groups ...string) (string, error) {
 	return name, clientcmd.WriteToFile(*config, name)
 }
 
-// Wait asks until there is no error, and ends the test with the last one when the time
-// is over. what is the end of the sentence "waited ... for".
+// Wait repeats ask until it returns no error. When the time is over, it ends the test with the last
+// error. what is the end of the sentence "waited ... for".
 func (c *Cluster) Wait(what string, within time.Duration, ask func(context.Context) error) {
 	c.t.Helper()
 	c.must(wait(what, within, ask))

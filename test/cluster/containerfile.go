@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Containerfile gives the node the image that a Containerfile describes, made here
-// without a builder. sources says where the files of the build's context are. Of the
-// instructions those are known that an image of a static program needs: FROM scratch,
-// COPY, LABEL, USER, ENTRYPOINT.
+// Containerfile creates the image that a Containerfile describes, without a builder, and gives it
+// to the node. sources maps the files of the build context to their paths. It supports the
+// instructions that an image of a static program needs: FROM scratch, COPY, LABEL, USER,
+// ENTRYPOINT.
 func (c *Cluster) Containerfile(name, text string, sources map[string]string) {
 	c.t.Helper()
 	i, err := readContainerfile(text, sources)
@@ -66,7 +66,7 @@ func readContainerfile(text string, sources map[string]string) (i image, err err
 	return i, fmt.Errorf("nothing is copied to the entry point %v", command)
 }
 
-// copy is COPY SOURCE DESTINATION, of one file; its mode is that of the source.
+// copy carries out COPY SOURCE DESTINATION for one file, and keeps the mode of the source.
 func (i *image) copy(rest string, sources map[string]string) error {
 	words := strings.Fields(rest)
 	if len(words) != 2 || strings.HasPrefix(words[0], "--") || !path.IsAbs(words[1]) || strings.HasSuffix(words[1], "/") {

@@ -15,9 +15,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The network is the root's own, so every port in it is free. The API server answers at
-// the address of the service "kubernetes" itself, at its port: no kube-proxy has to run
-// for a program in a pod to reach it as in any cluster.
+// The root has its own network, so all of its ports are free. The API server listens at the address
+// and port of the service "kubernetes". So programs in pods can reach it without a kube-proxy.
 const (
 	etcdURL  = "http://127.0.0.1:2379"
 	peerURL  = "http://127.0.0.1:2380"
@@ -26,7 +25,7 @@ const (
 	service  = "10.0.0.1" // the first address of services
 )
 
-// controlPlane starts etcd and the programs over it.
+// controlPlane starts etcd and the programs that use it.
 func (c *Cluster) controlPlane() error {
 	loopback := []string{"127.0.0.1", "localhost"}
 	serving, err := c.authority.server("kube-apiserver", append(loopback, service,
@@ -38,12 +37,13 @@ func (c *Cluster) controlPlane() error {
 	if err != nil {
 		return err
 	}
-	// As this user the API server asks kubelets for logs and more.
+	// The API server uses this identity for requests to kubelets, such as logs.
 	toKubelet, err := c.authority.client("kube-apiserver-kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
 	if err != nil {
 		return err
 	}
-	// As this one it asks the servers of other APIs, and says whose request it passes on.
+	// The API server uses this identity for requests to servers of other APIs, which it tells
+	// the user of the request.
 	front, err := newAuthority(filepath.Join(c.authority.dir, "front-proxy"))
 	if err != nil {
 		return err
@@ -79,8 +79,8 @@ func (c *Cluster) controlPlane() error {
 		"--proxy-client-cert-file="+toOthers.certFile, "--proxy-client-key-file="+toOthers.keyFile,
 		// Without it a stop waits a minute for those who watch.
 		"--shutdown-watch-termination-grace-period=5s")
-	// Its own user would be denied things without credentials of its own for each
-	// controller; so all of them are done as the test's.
+	// With its own user, the controller manager would lack rights unless each controller had
+	// its own credentials. So all controllers run as the test's user.
 	asTest := []string{
 		"--kubeconfig=" + c.Kubeconfig, "--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
 		"--bind-address=127.0.0.1", "--tls-cert-file=" + others.certFile, "--tls-private-key-file=" + others.keyFile, "--leader-elect=false",
@@ -93,7 +93,7 @@ func (c *Cluster) controlPlane() error {
 			return err
 		}
 	}
-	// A pod needs the account of its namespace, which a controller makes.
+	// A pod needs the service account of its namespace, which a controller creates.
 	return wait("the service account of the namespace default", time.Minute, func(ctx context.Context) error {
 		_, err := c.Client.CoreV1().ServiceAccounts("default").Get(ctx, "default", meta.GetOptions{})
 		return err
@@ -107,8 +107,8 @@ func (c *Cluster) apiReady() error {
 	return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// getter makes a function that gets a URL, as an ordinary user, from a program whose
-// certificate is signed by the cluster's authority; any answer but 200 is an error.
+// getter returns a function that requests a URL, without a client certificate, from a program with
+// a certificate of the cluster's authority. Any status but 200 is an error.
 func (c *Cluster) getter() (func(url string) error, error) {
 	text, err := os.ReadFile(c.authority.certFile)
 	if err != nil {

@@ -23,8 +23,8 @@ func runtimeReady() error {
 	return nil
 }
 
-// Image gives the node an image, such as "fettle.test/agent:1", of nothing but a static
-// program, which a container of it runs. Pods use it with the pull policy Never.
+// Image gives the node an image, such as "fettle.test/agent:1", that contains only one static
+// program, which its containers run. Pods use it with the pull policy Never.
 func (c *Cluster) Image(name, program string) {
 	c.t.Helper()
 	content, err := os.ReadFile(program)
@@ -52,9 +52,9 @@ func (c *Cluster) load(name string, i image) {
 	}
 }
 
-// image is what is to be an image.
+// image is the input of an image.
 type image struct {
-	// config is its execution parameters: Entrypoint, User and so on.
+	// config has the execution parameters: Entrypoint, User and so on.
 	config map[string]any
 	files  []tarFile
 }

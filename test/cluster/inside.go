@@ -1,11 +1,10 @@
-// Package cluster gives tests a real Kubernetes on one machine: kube-apiserver,
-// kube-controller-manager and kube-scheduler over an etcd, one kubelet with containerd
-// where a test wants a real node, and kwok's nodes where it wants many.
+// Package cluster gives tests a real Kubernetes on one machine: etcd, kube-apiserver,
+// kube-controller-manager and kube-scheduler. If a test needs a real node, there is a kubelet with
+// containerd; if it needs many nodes, they are kwok's.
 //
-// A cluster runs in a Debian root of the test's own (internal/testkit/root), with its own
-// mounts, processes and network: its ports, /var/lib/kubelet, the network of its pods
-// and whatever runs in them are of that root, and end with it. The test itself runs in
-// there as well:
+// A cluster runs in the test's own Debian root (internal/testkit/root), which has its own mounts,
+// processes and network. So its ports, /var/lib/kubelet, the network of its pods and the processes
+// in them belong to that root, and end with it. The test itself also runs in the root:
 //
 //	func TestSomething(t *testing.T) {
 //		if !cluster.Inside(t, cluster.Setup{Node: true}) {
@@ -13,8 +12,8 @@
 //		}
 //		c := cluster.Start(t, cluster.Options{Node: "node1"})
 //
-// What a kubelet changes beyond its namespaces, the kernel's settings and control
-// groups, Inside gives back (see borrow).
+// A kubelet also changes kernel settings and control groups outside of its namespaces. Inside
+// restores them (see borrow).
 package cluster
 
 import (
@@ -29,28 +28,27 @@ import (
 	"fettle.dev/fettle/internal/testkit/root"
 )
 
-// Setup is what a test's root has to have before a cluster is started in it.
+// Setup describes the root in which a test starts a cluster.
 type Setup struct {
-	// Node is for a cluster with a real kubelet. The test changes this machine then,
-	// which needs FETTLE_TEST_DISPOSABLE=1.
+	// Node allows a cluster with a real kubelet. The test then changes this machine, which
+	// needs FETTLE_TEST_DISPOSABLE=1.
 	Node bool
-	// Nightly says that the test is of the slow matrix alone.
+	// Nightly reports whether the test belongs only to the slow matrix.
 	Nightly bool
-	// Programs are main packages of the repository ("./cmd/fettle"), which the test
-	// finds in its PATH by their last element.
+	// Programs are main packages of the repository ("./cmd/fettle"). The test finds each in its
+	// PATH by its last element.
 	Programs []string
-	// Given are programs of this machine, by the names by which the test finds them in its
-	// PATH; one that is "" is not there. They are linked statically.
+	// Given maps names to programs of this machine, which the test finds in its PATH by these
+	// names. A program "" is omitted. The programs must be linked statically.
 	Given map[string]string
-	// Helm is for a test that finds Helm in its PATH, of the version in test/helm/go.mod.
+	// Helm puts Helm into the test's PATH, in the version of test/helm/go.mod.
 	Helm bool
-	// Within is how long the test may take; 0 is testroot's own, twenty minutes.
+	// Within limits the time of the test; 0 means the default of package root, twenty minutes.
 	Within time.Duration
-	// Files are files of the repository, which the test finds in FilesDir by their last
-	// element.
+	// Files are files of the repository. The test finds each in FilesDir by its last element.
 	Files []string
-	// Shared is a directory of this machine, which the test finds as SharedDir and may write:
-	// sockets in it lead out of the root's network. "" for none.
+	// Shared is a directory of this machine that the test finds as SharedDir and may write to;
+	// "" means none. Sockets in it connect the root with programs outside of its network.
 	Shared string
 }
 
@@ -62,29 +60,28 @@ const (
 )
 
 const (
-	// cgroupEnv names the control group that a kubelet keeps its pods in; it is set,
-	// and may be empty, for every test that runs inside.
+	// cgroupEnv is the variable with the parent of the control groups of the kubelet's pods. It
+	// is set for every test that runs inside, and may be empty.
 	cgroupEnv = "FETTLE_TEST_CGROUP"
-	// programDir is in the PATH of a testroot.Root.
+	// programDir is a directory in the PATH of a root.Root.
 	programDir = "/usr/local/bin"
 )
 
-// Images that every cluster with a node has.
+// Images of every cluster with a real node.
 const (
 	// Pause is the image of the container that holds a pod's namespaces.
 	Pause = "fettle.test/pause:1"
-	// Workload is the image of images/workload: it answers HTTP requests with where it
-	// runs.
+	// Workload is the image of images/workload, which answers HTTP requests with the place in
+	// which it runs.
 	Workload = "fettle.test/workload:1"
 )
 
-// programs are what test/cluster/build makes, and what a test finds in its PATH.
+// programs are the programs that test/cluster/build creates. A test finds them in its PATH.
 var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet", "kwok"}
 
-// Inside runs the calling test in a root of its own and is true in there, as
-// testroot.Inside. It skips in short mode, and where the programs of Kubernetes have
-// not been built, which only the slow matrix does by itself: that takes a quarter of an
-// hour, once.
+// Inside runs the calling test in its own root, and returns true there, like root.Inside. It skips
+// the test in short mode. It also skips it if the programs of Kubernetes have not been built; only
+// the slow matrix builds them by itself, which takes a quarter of an hour once.
 func Inside(t *testing.T, s Setup) bool {
 	t.Helper()
 	if _, inside := os.LookupEnv(cgroupEnv); inside {
@@ -156,11 +153,11 @@ func Inside(t *testing.T, s Setup) bool {
 	return root.Inside(t, o)
 }
 
-// buildScript builds the programs of Kubernetes, below the repository's root, and prints where
-// it puts them.
+// buildScript builds the programs of Kubernetes and prints their directory. Its path is relative to
+// the root of the repository.
 const buildScript = "test/cluster/build"
 
-// built is where the script puts the programs, and whether they are there.
+// built returns the directory of the programs, and whether they have been built.
 func built(t *testing.T) (dir string, have bool) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(root.Module(t), buildScript), "--print").Output()
@@ -172,7 +169,7 @@ func built(t *testing.T) (dir string, have bool) {
 	return dir, err == nil
 }
 
-// build makes the programs, which are not there.
+// build builds the missing programs.
 func build(t *testing.T) {
 	t.Helper()
 	if _, err := exec.Command(filepath.Join(root.Module(t), buildScript)).Output(); err != nil {

@@ -17,15 +17,15 @@ import (
 	config "k8s.io/kubelet/config/v1beta1"
 )
 
-// Kubelet is the kubelet of the real node. What it keeps is in Dir, as on any node.
+// Kubelet is the kubelet of the real node. Its state is in Dir.
 type Kubelet struct {
 	*Program
 	// Node is the node's name.
 	Node string
-	// Config is its configuration file; ConfigDir the directory of drop-ins over it, of
-	// which files that end in ".conf" count.
+	// Config is its configuration file. ConfigDir is the directory of drop-ins, which are files
+	// that end in ".conf".
 	Config, ConfigDir string
-	// Dir holds its state (cpu_manager_state and others), pods and plug-ins.
+	// Dir has its state (cpu_manager_state and others), pods and plug-ins.
 	Dir string
 	// Kubeconfig is its own: the user system:node:NODE.
 	Kubeconfig string
@@ -87,8 +87,8 @@ func (c *Cluster) kubelet(node string, ready func() error) (*Kubelet, error) {
 	return k, nil
 }
 
-// DropIn writes a drop-in over the configuration, such as "90-test" with
-// `{"maxPods": 50}`; "" removes it. It counts from the next start of the kubelet on.
+// DropIn writes a drop-in, such as "90-test" with `{"maxPods": 50}`; fields "" removes it. The
+// kubelet reads it at its next start.
 func (k *Kubelet) DropIn(name, fields string) {
 	k.c.t.Helper()
 	file := filepath.Join(k.ConfigDir, name+".conf")
@@ -96,12 +96,13 @@ func (k *Kubelet) DropIn(name, fields string) {
 		k.c.must(os.Remove(file))
 		return
 	}
-	// A drop-in says of what kind it is, as the file does.
+	// A drop-in has its apiVersion and kind, like the main file.
 	text := `{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", ` + strings.TrimPrefix(strings.TrimSpace(fields), "{")
 	k.c.must(os.WriteFile(file, []byte(text), 0o644))
 }
 
-// Configz is the configuration with which the kubelet runs, as it tells the API server.
+// Configz returns the configuration of the running kubelet, as the kubelet reports it through the
+// API server.
 func (k *Kubelet) Configz(ctx context.Context) (*config.KubeletConfiguration, error) {
 	text, err := k.c.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(k.Node).SubResource("proxy").Suffix("configz").DoRaw(ctx)
 	if err != nil {
@@ -117,8 +118,8 @@ func (k *Kubelet) Configz(ctx context.Context) (*config.KubeletConfiguration, er
 	return z.KubeletConfig, nil
 }
 
-// Ready has no error when the node is Ready and has been heard of since the kubelet that
-// runs now was started: a node stays Ready for a while when its kubelet is gone.
+// Ready returns an error unless the node is Ready and has reported since the running kubelet was
+// started. Without this check a node would stay Ready for a while after its kubelet has ended.
 func (k *Kubelet) Ready(ctx context.Context) error {
 	if !k.Running() {
 		return fmt.Errorf("the kubelet does not run; the end of its log:\n%s", k.Log(20))
@@ -140,7 +141,7 @@ func (k *Kubelet) Ready(ctx context.Context) error {
 	return nil
 }
 
-// ready has no error when the node says that it is Ready.
+// ready returns an error unless the node's condition Ready is true.
 func ready(node *core.Node) error {
 	i := slices.IndexFunc(node.Status.Conditions, func(c core.NodeCondition) bool { return c.Type == core.NodeReady })
 	if i < 0 {
@@ -152,8 +153,8 @@ func ready(node *core.Node) error {
 	return nil
 }
 
-// Processes are the numbers of the processes in the containers of a pod: those of the
-// pod's control group, without the ones that only hold its namespaces.
+// Processes returns the IDs of the processes in the containers of a pod: the processes of the pod's
+// control group except those that only hold its namespaces.
 func (k *Kubelet) Processes(pod types.UID) []int {
 	var all []int
 	files, _ := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -174,7 +175,7 @@ func (k *Kubelet) Processes(pod types.UID) []int {
 	return all
 }
 
-// Away waits until nothing of the pod runs any more.
+// Away waits until no process of the pod runs any more.
 func (k *Kubelet) Away(pod types.UID, within time.Duration) {
 	k.c.t.Helper()
 	k.c.Wait("the processes of pod "+string(pod)+" to end", within, func(context.Context) error {

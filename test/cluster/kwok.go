@@ -14,20 +14,20 @@ import (
 
 const (
 	kwokAddress = "127.0.0.1:10247"
-	// kwokMark is the annotation of nodes that are kwok's, and the key of their taint.
+	// kwokMark is the annotation of kwok's nodes, and the key of their taint.
 	kwokMark = "kwok.x-k8s.io/node"
 )
 
-// KwokTolerates lets a pod run on kwok's nodes, where it does not run: it is only said to
-// be Running.
+// KwokTolerates lets a pod be scheduled on kwok's nodes. There its status is set to Running, but it
+// does not run.
 var KwokTolerates = core.Toleration{Key: kwokMark, Operator: core.TolerationOpExists, Effect: core.TaintEffectNoSchedule}
 
-// usualKwok is how many nodes most tests of kwok have: from so many on a machine with much
-// to do is late for their leases.
+// usualKwok is the number of nodes in most tests of kwok. With more nodes, kwok on a busy machine
+// renews their leases too late.
 const usualKwok = 500
 
-// patient lets the nodes of kwok renew their leases seldom, without consequences: 2,000 of
-// them as usual are 200 writes a second, which leaves nothing of two processors.
+// patient makes kwok renew the leases of its nodes seldom, without consequences for the nodes. With
+// the usual intervals, 2,000 nodes make 200 writes a second, which would occupy two processors.
 func (c *Cluster) patient() {
 	if c.flags == nil {
 		c.flags = map[string][]string{}
@@ -37,7 +37,7 @@ func (c *Cluster) patient() {
 	}
 }
 
-// kwok starts kwok and makes its nodes, "kwok-0000" and on.
+// kwok starts kwok and creates its nodes: "kwok-0000" and so on.
 func (c *Cluster) kwok(count int, change func(int, *core.Node)) error {
 	get, err := c.getter()
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Cluster) kwok(count int, change func(int, *core.Node)) error {
 	})
 }
 
-// makeKwokNodes makes the nodes, some at a time.
+// makeKwokNodes creates the nodes, several at a time.
 func (c *Cluster) makeKwokNodes(count int, change func(int, *core.Node)) error {
 	const atOnce = 8
 	numbers, failed := make(chan int), make(chan error, atOnce)
@@ -106,7 +106,7 @@ func (c *Cluster) makeKwokNodes(count int, change func(int, *core.Node)) error {
 	return err
 }
 
-// kwokNode is a node of 32 processors that takes 110 pods.
+// kwokNode returns a node of 32 processors with room for 110 pods.
 func kwokNode(i int) *core.Node {
 	name := fmt.Sprintf("kwok-%04d", i)
 	has := core.ResourceList{

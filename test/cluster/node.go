@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// The network of the real node. Its own address is on one end of a pair of devices of
-// which the other end has no peer: a kubelet takes no address of the loopback device.
+// The network of the real node. The node's address is on one end of a veth pair whose other end has
+// no address, because a kubelet does not accept an address of the loopback device.
 const (
 	nodeAddress = "192.0.2.10"
 	nodeGateway = "192.0.2.1"
 	podNetwork  = "10.244.7.0/24"
 )
 
-// Places of a node, which are those of any: they are the root's own.
+// Paths of a node. They are the usual ones, because they are inside the root.
 const (
 	kubeletDir       = "/var/lib/kubelet"
 	kubeletEtc       = "/etc/kubernetes"
@@ -65,12 +65,13 @@ func (c *Cluster) machine() error {
 	} {
 		run(c.t, append([]string{"ip"}, args...)...)
 	}
-	// A volume that is to show later mounts inside a container is looked for on a shared
-	// mount, as systemd makes the root of a machine.
+	// Mount propagation to containers needs a shared mount. systemd makes the root of a machine
+	// one.
 	if err := syscall.Mount("", "/", "", syscall.MS_SHARED|syscall.MS_REC, ""); err != nil {
 		return fmt.Errorf("sharing the mounts of the root: %w", err)
 	}
-	// The root is an overlay, and one overlay cannot have another one's as its upper.
+	// The root is an overlay, and an overlay cannot have a directory of another overlay as its
+	// upper layer.
 	for _, dir := range []string{containerdDir, kubeletDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -109,10 +110,10 @@ func (c *Cluster) machine() error {
 	return nil
 }
 
-// containerdConfig is for containerd 1.6, the one of Debian 12. Control groups are as
-// the kubelet's: made by hand, without systemd. There may be none for huge pages; and
-// root itself may lack the right to spare a process from the want of memory more than
-// it is spared itself (CAP_SYS_RESOURCE), where a machine is a guest with few rights.
+// containerdConfig is for containerd 1.6 of Debian 12. As for the kubelet, control groups are
+// created directly, without systemd. The machine may lack control groups for huge pages. If it is a
+// guest with few rights, even root may lack the right to lower a process's oom_score_adj below its
+// own (CAP_SYS_RESOURCE).
 const containerdConfig = `version = 2
 root = "` + containerdDir + `"
 state = "/run/containerd"

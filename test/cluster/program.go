@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// Program is one of the programs that make the cluster.
+// Program is a program of the cluster.
 type Program struct {
 	Name string
 
 	argv  []string
 	log   string // file of both its streams, of all its runs
 	ready func() error
-	// patience is how long it may take until it is ready.
+	// patience is the maximum time until it is ready.
 	patience time.Duration
 
 	cmd     *exec.Cmd
@@ -29,7 +29,7 @@ type Program struct {
 	done    chan struct{}
 }
 
-// program describes a program of the cluster, which is ready once ready has no error.
+// program describes a program of the cluster. It is ready when the function ready returns no error.
 func (c *Cluster) program(ready func() error, argv ...string) *Program {
 	name := argv[0]
 	p := &Program{
@@ -40,8 +40,8 @@ func (c *Cluster) program(ready func() error, argv ...string) *Program {
 	return p
 }
 
-// Start starts the program and waits until it is ready, five minutes at most. An error
-// has the end of its log; a program that does not become ready is left running.
+// Start starts the program and waits until it is ready, at most five minutes. An error has the end
+// of its log. A program that does not become ready keeps running.
 func (p *Program) Start() error {
 	if p.Running() {
 		return fmt.Errorf("%s runs already", p.Name)
@@ -78,7 +78,7 @@ func (p *Program) Start() error {
 	return nil
 }
 
-// Stop ends the program as systemd does: by SIGTERM, after ninety seconds by SIGKILL, which
+// Stop ends the program as systemd does: with SIGTERM, and after ninety seconds with SIGKILL, which
 // is an error.
 func (p *Program) Stop() error {
 	if !p.Running() {
@@ -125,8 +125,7 @@ func (p *Program) Running() bool {
 	}
 }
 
-// PID is the number of the program's process, also once it has ended; 0 before it was
-// first started.
+// PID returns the process ID of the program, also after it has ended; 0 before the first start.
 func (p *Program) PID() int {
 	if p.cmd == nil {
 		return 0
@@ -134,8 +133,8 @@ func (p *Program) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Log is the end of what the program has printed since it was last started, at most so
-// many lines.
+// Log returns the last lines that the program has printed since its last start, at most the given
+// number.
 func (p *Program) Log(lines int) string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -145,7 +144,7 @@ func (p *Program) Log(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines-1):], "")
 }
 
-// run runs a program of the root to its end and returns what it printed.
+// run runs a program of the root until it ends and returns its output.
 func run(t testing.TB, argv ...string) string {
 	t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()

@@ -19,11 +19,11 @@ import (
 
 var record = flag.Bool("record", false, "write each test that has passed, with the release and the day, into "+runsFile)
 
-// runsFile lists the tests that have passed on each release, with the day of the last run;
-// docs/kubernetes-releases.md is made of it.
+// runsFile lists the tests that have passed on each release, with the day of the last run.
+// docs/kubernetes-releases.md is generated from it.
 const runsFile = "runs.json"
 
-// released is a release of Kubernetes, and the day on which each test last passed on it.
+// released is a release of Kubernetes with the day on which each test last passed on it.
 type released struct {
 	Release    string            `json:"release"`    // "1.37"
 	Kubernetes string            `json:"kubernetes"` // "v1.37.2"
@@ -34,9 +34,8 @@ type released struct {
 // recordLock is held while a test of this process reads and writes runsFile.
 var recordLock sync.Mutex
 
-// recordPass writes the calling test into runsFile when it has ended, unless it has failed
-// or was skipped. It is called before anything that can fail the test as it ends. dir has
-// the programs of the release.
+// recordPass adds the calling test to runsFile when it has ended, unless it failed or was skipped.
+// It must be called before any cleanup that can fail the test. dir has the programs of the release.
 func recordPass(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		if t.Failed() || t.Skipped() {
@@ -70,8 +69,8 @@ func writePass(dir, test string) error {
 	return os.WriteFile(runsFile, append(text, '\n'), 0o644)
 }
 
-// withPass adds a test to the records of its release. What passed with another version of
-// the release, or with another etcd, is removed.
+// withPass adds a test to the records of its release. It removes records of another version of the
+// release or of etcd.
 func withPass(all []released, now released, test, day string) []released {
 	i := slices.IndexFunc(all, func(r released) bool { return r.Release == now.Release })
 	if i < 0 {
@@ -87,7 +86,7 @@ func withPass(all []released, now released, test, day string) []released {
 	return all
 }
 
-// releaseOf asks the programs themselves which release they are.
+// releaseOf returns the release that the programs themselves report.
 func releaseOf(dir string) (r released, err error) {
 	if r.Kubernetes, err = versionOf(filepath.Join(dir, "kubelet")); err != nil {
 		return r, err
@@ -99,7 +98,7 @@ func releaseOf(dir string) (r released, err error) {
 	return r, nil
 }
 
-// versionOf is the version that a program prints, such as v1.37.2.
+// versionOf returns the version that a program prints, such as v1.37.2.
 func versionOf(program string) (string, error) {
 	out, err := exec.Command(program, "--version").Output()
 	if err != nil {

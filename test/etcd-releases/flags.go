@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// kinds are those of a flag, by the method of flag.FlagSet that defines it.
+// kinds maps each method of flag.FlagSet that defines a flag to the kind of the flag.
 var kinds = map[string]string{
 	"StringVar": "string", "UintVar": "uint", "Uint64Var": "uint", "IntVar": "int", "Int64Var": "int",
 	"BoolVar": "bool", "DurationVar": "duration", "Var": "string",
 }
 
-// zero is the default of a kind whose field NewConfig does not set.
+// zero maps a kind to its default, for fields that NewConfig does not set.
 var zero = map[string]string{"uint": "0", "int": "0", "bool": "false", "duration": "0s"}
 
 // flag is a flag in one release.
 type flag struct{ kind, def string }
 
-// flags are those of the server. "ignored" ones are taken, with or without a value, and
-// change nothing.
+// flags returns the flags of the server. "ignored" flags are accepted with or without a value, and
+// have no effect.
 func (s *source) flags() (map[string]flag, error) {
 	config, err := s.newConfig()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s scope) defined(out map[string]flag, call *ast.CallExpr) {
 	out[constant.StringVal(name)] = f
 }
 
-// text is a constant as a command line has it.
+// text returns a constant in the form of a command line.
 func text(v constant.Value, kind string) string {
 	if kind == "duration" {
 		n, _ := constant.Int64Val(constant.ToInt(v))
@@ -122,7 +122,7 @@ func text(v constant.Value, kind string) string {
 	return v.ExactString()
 }
 
-// gates are the feature gates that took the place of flags (3.6, features).
+// gates returns the feature gates that replaced flags (3.6, features).
 func (s *source) gates() (map[string]string, error) {
 	p, err := s.load("features")
 	if err != nil {
@@ -140,8 +140,8 @@ func (s *source) gates() (map[string]string, error) {
 	return out, nil
 }
 
-// features are the gates that the server's feature-gates takes: its own, and those that set all of
-// a stage (go.etcd.io/etcd/pkg/v3/featuregate).
+// features returns the gates that the server's feature-gates accepts: its own gates, and those that
+// set all gates of a stage (go.etcd.io/etcd/pkg/v3/featuregate).
 func (s *source) features() (out []string, err error) {
 	p, err := s.load("features")
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *source) features() (out []string, err error) {
 	return append(out, "AllAlpha", "AllBeta"), nil
 }
 
-// keys are those of the configuration file, with a dot for one within another. etcd passes
-// over others without a word.
+// keys returns the keys of the configuration file; nested keys are joined with a dot. etcd ignores
+// other keys silently.
 func (s *source) keys() ([]string, error) {
 	out := map[string]bool{}
 	for _, below := range []string{"embed", "etcdmain"} {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// source is what is read in a release: its packages, by directory below the module.
+// source is the source of a release that was read: packages by directory below the module.
 type source struct {
 	release
 	dir      string
 	packages map[string]*pkg
 }
 
-// pkg is a package: its files, and the constants and variables that these declare.
+// pkg is a package: its files, and the constants and variables that they declare.
 type pkg struct {
 	files  []*ast.File
 	values map[string]ast.Expr
@@ -55,7 +55,8 @@ func (s *source) load(below string) (*pkg, error) {
 	return p, nil
 }
 
-// imported is the directory of a package that a file names so; "" for one of another module.
+// imported returns the directory of a package that a file imports under a name, or "" for a package
+// of another module.
 func (s *source) imported(f *ast.File, name string) string {
 	for _, i := range f.Imports {
 		p, _ := strconv.Unquote(i.Path.Value)
@@ -73,7 +74,7 @@ var units = map[string]time.Duration{
 	"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
 }
 
-// scope is where an expression stands: its file and package, and the fields of NewConfig.
+// scope is the place of an expression: its file and package, and the fields of NewConfig.
 type scope struct {
 	source *source
 	file   *ast.File
@@ -81,13 +82,13 @@ type scope struct {
 	config map[string]value
 }
 
-// value is an expression and where it stands.
+// value is an expression and its scope.
 type value struct {
 	expr ast.Expr
 	in   scope
 }
 
-// eval is the constant value of an expression; nil where it is not one that can be told.
+// eval returns the constant value of an expression, or nil if eval cannot determine it.
 func (s scope) eval(e ast.Expr) constant.Value {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -116,7 +117,7 @@ func (s scope) eval(e ast.Expr) constant.Value {
 	return nil
 }
 
-// selected is a constant of another package, or a field of the configuration.
+// selected returns the value of a constant of another package, or of a field of the configuration.
 func (s scope) selected(e *ast.SelectorExpr) constant.Value {
 	name := fieldPath(e)
 	if name == "" {
@@ -146,7 +147,7 @@ func (s scope) selected(e *ast.SelectorExpr) constant.Value {
 	return nil
 }
 
-// fieldPath is cfg.SocketOpts.ReusePort in words; "" for other expressions.
+// fieldPath returns cfg.SocketOpts.ReusePort as text, or "" for other expressions.
 func fieldPath(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -159,7 +160,7 @@ func fieldPath(e ast.Expr) string {
 	return ""
 }
 
-// newConfig are the fields that embed.NewConfig sets, as fieldPath has them.
+// newConfig returns the fields that embed.NewConfig sets, by fieldPath.
 func (s *source) newConfig() (map[string]value, error) {
 	p, err := s.load("embed")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// fields are those of KubeletConfiguration: the name in Go, and in a file.
+// fields maps the names of KubeletConfiguration's fields in Go to their names in a file.
 func fields(r release, dirs map[string]string) (map[string]string, error) {
 	files, err := parse(path.Join(dirs[r.of("k8s.io/kubelet")], "config/v1beta1"))
 	if err != nil {
@@ -42,8 +42,8 @@ func fields(r release, dirs map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// defaults are the values that SetDefaults_KubeletConfiguration gives a field of its own
-// whatever else is set; in words of Go, with constants of the file resolved.
+// defaults returns the values to which SetDefaults_KubeletConfiguration sets a field independently
+// of other fields, as Go expressions with the constants of the file resolved.
 func defaults(r release, dirs map[string]string, fields map[string]string) (map[string]string, error) {
 	files, err := parse(path.Join(dirs[r.of("k8s.io/kubernetes")], "pkg/kubelet/apis/config/v1beta1"))
 	if err != nil {
@@ -72,7 +72,7 @@ func defaults(r release, dirs map[string]string, fields map[string]string) (map[
 	return out, nil
 }
 
-// assigned reads "if obj.Field == ... { obj.Field = value }".
+// assigned parses "if obj.Field == ... { obj.Field = value }".
 func assigned(s ast.Stmt) (field string, value ast.Expr) {
 	cond, ok := s.(*ast.IfStmt)
 	if !ok || cond.Init != nil || cond.Else != nil || len(cond.Body.List) != 1 {
@@ -90,7 +90,7 @@ func assigned(s ast.Stmt) (field string, value ast.Expr) {
 	return sel.Sel.Name, set.Rhs[0]
 }
 
-// values are the constants and variables of a package.
+// values returns the constants and variables of a package.
 func values(files []*ast.File) map[string]ast.Expr {
 	out := map[string]ast.Expr{}
 	for _, f := range files {
@@ -110,7 +110,7 @@ func values(files []*ast.File) map[string]ast.Expr {
 	return out
 }
 
-// text is an expression in words of Go, without what only makes a pointer of it.
+// text returns an expression as Go source, without a call that only makes a pointer.
 func text(e ast.Expr, named map[string]ast.Expr) string {
 	switch x := e.(type) {
 	case *ast.CallExpr:

@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// everyProgram are the flags that logs, verflag and the command line itself add.
+// everyProgram are the flags that are added by the packages for logs and versions, and by the
+// command line itself.
 var everyProgram = []string{"help", "log-flush-frequency", "v", "version", "vmodule"}
 
-// delegating are the files of k8s.io/apiserver/pkg/server/options with the flags of a program
-// that leaves authentication and authorization to the API server.
+// delegating are the files of k8s.io/apiserver/pkg/server/options with the flags of programs that
+// delegate authentication and authorization to the API server.
 var delegating = []string{"authentication.go", "authorization.go", "serving.go", "serving_with_loopback.go"}
 
-// flagPackages have the flags of the programs of a control plane that kubeadm starts, each with
-// the files that are read, or none for all.
+// flagPackages are the packages with the flags of the control-plane programs that kubeadm starts.
+// Each has the names of the files to read; no names mean all files.
 var flagPackages = map[string]map[string][]string{
 	"kube-apiserver": {
 		"k8s.io/kubernetes/cmd/kube-apiserver/app/options":                nil,
@@ -55,21 +56,21 @@ var flagPackages = map[string]map[string][]string{
 
 const kubelet = "kubelet"
 
-// versionFlags are the packages of the registry of versions and gates, in 1.31, in 1.32, and from
-// 1.33 on. A program adds its flags as a whole; before 1.31 there is only feature-gates. A kubelet has
-// none of these.
+// versionFlags are the packages that register versions and gates: in 1.31, in 1.32, and from 1.33
+// on. A program adds their flags as a whole. Before 1.31 the only flag is feature-gates. A kubelet
+// has none of these flags.
 var versionFlags = []string{"k8s.io/apiserver/pkg/util/version", "k8s.io/component-base/featuregate", "k8s.io/component-base/compatibility"}
 
 // defining matches the methods of a set of flags that define one.
 var defining = regexp.MustCompile(`^(Var|VarP|(Bool|String|Int|Int32|Int64|Uint|Uint32|Uint64|Float32|Float64|Duration|IP|IPNet|StringArray|StringTo[A-Za-z0-9]+|[A-Z][a-z0-9A-Z]*Slice)(Var|VarP|))$`)
 
-// registering are the functions with which a kubelet takes over a flag of a library, cAdvisor's
-// among them: register(global, local, "name").
+// registering are the functions with which a kubelet adopts a flag of a library such as cAdvisor:
+// register(global, local, "name").
 var registering = map[string]bool{"register": true, "registerDeprecated": true, "pflagRegister": true}
 
 func isMethod(call *ast.CallExpr) bool { _, ok := call.Fun.(*ast.SelectorExpr); return ok }
 
-// programFlags are the flags of each program in a release, as "PROGRAM FLAG".
+// programFlags returns the flags of each program in a release, as "PROGRAM FLAG".
 func programFlags(r release, dirs map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	for program, packages := range flagPackages {
@@ -100,7 +101,7 @@ func programFlags(r release, dirs map[string]string) (map[string]string, error) 
 	return out, nil
 }
 
-// flagsOf are the flags that a package defines: fs.StringVar(&o.X, "name", ...), and
+// flagsOf returns the flags that a package defines: fs.StringVar(&o.X, "name", ...) and
 // fs.Int("name", ...). A name may be a constant of the package.
 func flagsOf(r release, pkg string, only []string, dirs map[string]string) (names []string, err error) {
 	dir, err := directory(r, pkg, dirs)
@@ -146,8 +147,8 @@ var capital = regexp.MustCompile(`([a-z])([A-Z])`)
 
 var flagName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// namesOf is a literal text, or a constant of the package. The flags of a backend of the audit
-// log are fmt.Sprintf("audit-%s-mode", pluginName): there are two backends.
+// namesOf returns the names in an expression: a literal text, or a constant of the package.
+// fmt.Sprintf("audit-%s-mode", pluginName) gives two names, because the audit log has two backends.
 func namesOf(e ast.Expr, known map[string]string) []string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

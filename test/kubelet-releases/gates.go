@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// gatePackages declare the feature gates that are registered in a kubelet: by their own
-// init, or by cmd/kubelet/app and pkg/kubelet/server (AddFeatureGates). Not every release
-// has all of them.
+// gatePackages declare the feature gates that are registered in a kubelet, by their own init or by
+// cmd/kubelet/app and pkg/kubelet/server (AddFeatureGates). Not every release has all of them.
 var gatePackages = []string{
 	"k8s.io/kubernetes/pkg/features",
 	"k8s.io/apiserver/pkg/features",
@@ -27,11 +26,11 @@ var gatePackages = []string{
 	"k8s.io/controller-manager/pkg/features",
 }
 
-// special are gates of component-base/featuregate that stand for all of a stage.
+// special are gates of component-base/featuregate that set all gates of a stage.
 var special = map[string]string{"AllAlpha": "alpha,off", "AllBeta": "beta,off"}
 
-// gates are the feature gates of a kubelet, each with its stage, its default and whether it
-// is locked: "beta,on", "ga,on,locked".
+// gates returns the feature gates of a kubelet with stage, default and lock: "beta,on",
+// "ga,on,locked".
 func gates(r release, dirs map[string]string) (map[string]string, error) {
 	names := map[string]map[string]string{} // package, constant: text, or true and false
 	files := map[string][]*ast.File{}
@@ -85,7 +84,7 @@ func gates(r release, dirs map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// directory is that of a package of a module.
+// directory returns the directory of a package of a module.
 func directory(r release, pkg string, dirs map[string]string) (string, error) {
 	for _, m := range kubeletModules {
 		if rest, ok := strings.CutPrefix(pkg, m+"/"); ok {
@@ -95,8 +94,8 @@ func directory(r release, pkg string, dirs map[string]string) (string, error) {
 	return "", fmt.Errorf("%s is in none of the modules", pkg)
 }
 
-// parse reads the files of a package without its tests, or only those that are named; none where
-// the release does not have it.
+// parse reads the files of a package without its tests, or only the named files. It returns nothing
+// if the release does not have the package.
 func parse(dir string, only ...string) ([]*ast.File, error) {
 	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool {
 		return !strings.HasSuffix(f.Name(), "_test.go") && (len(only) == 0 || slices.Contains(only, f.Name()))
@@ -113,7 +112,7 @@ func parse(dir string, only ...string) ([]*ast.File, error) {
 	return out, err
 }
 
-// constants are the constants of a package that are texts, or true or false.
+// constants returns the text and boolean constants of a package.
 func constants(files []*ast.File) map[string]string {
 	out := map[string]string{}
 	for _, f := range files {
@@ -159,7 +158,7 @@ func isGateMap(t ast.Expr) bool {
 	return false
 }
 
-// lastName is X of X and of pkg.X.
+// lastName returns X for X and for pkg.X.
 func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -170,7 +169,7 @@ func lastName(e ast.Expr) string {
 	return ""
 }
 
-// gateName is the name of a gate whose constant is in this package or in another.
+// gateName returns the name of a gate whose constant is in this package or in another.
 func gateName(key ast.Expr, pkg string, f *ast.File, names map[string]map[string]string) (string, error) {
 	if sel, ok := key.(*ast.SelectorExpr); ok {
 		alias := sel.X.(*ast.Ident).Name
@@ -189,9 +188,9 @@ func gateName(key ast.Expr, pkg string, f *ast.File, names map[string]map[string
 	return name, nil
 }
 
-// specAt is the specification of a gate in a release; "" where the gate comes later. A list
-// has one for each release at which it changed. A kubelet is compatible with the release
-// before its own (featuregate.NewFeatureGate), and entries that ask for more are not its.
+// specAt returns the specification of a gate in a release, or "" if the gate is newer. A list has
+// an entry for each release that changed the gate. A kubelet emulates at least the release before
+// its own (featuregate.NewFeatureGate); entries that require more do not apply to it.
 func specAt(lit *ast.CompositeLit, minor int, constants map[string]string) (string, error) {
 	if len(lit.Elts) > 0 {
 		if _, ok := lit.Elts[0].(*ast.KeyValueExpr); ok {
@@ -212,14 +211,15 @@ func specAt(lit *ast.CompositeLit, minor int, constants map[string]string) (stri
 	return out, nil
 }
 
-// spec is a stage of a gate, the release at which it begins, and the one that the program
-// has to be compatible with.
+// spec is a stage of a gate, the release in which it begins, and the minimum compatibility version
+// that the program must have.
 type spec struct {
 	since, compatible int
 	text              string
 }
 
-// readSpec reads {Version: version.MustParse("1.35"), Default: true, PreRelease: featuregate.Beta}.
+// readSpec parses {Version: version.MustParse("1.35"), Default: true, PreRelease:
+// featuregate.Beta}.
 func readSpec(lit *ast.CompositeLit, constants map[string]string) (s spec, err error) {
 	stage, on, locked := "", "off", ""
 	for _, e := range lit.Elts {
@@ -262,7 +262,7 @@ func readSpec(lit *ast.CompositeLit, constants map[string]string) (s spec, err e
 	return s, nil
 }
 
-// minorOf is 35 of version.MustParse("1.35") and of version.MajorMinor(1, 35).
+// minorOf returns 35 for version.MustParse("1.35") and for version.MajorMinor(1, 35).
 func minorOf(e ast.Expr) (int, error) {
 	call, ok := e.(*ast.CallExpr)
 	if ok && len(call.Args) > 0 {
@@ -274,8 +274,8 @@ func minorOf(e ast.Expr) (int, error) {
 	return 0, fmt.Errorf("a version is not a call with a number")
 }
 
-// policyOptions are the options of the CPU and topology managers' policies, as "FIELD NAME", with
-// their stages.
+// policyOptions returns the options of the CPU and topology managers' policies, as "FIELD NAME",
+// with their stages.
 func policyOptions(r release, dirs map[string]string) (map[string]string, error) {
 	out := map[string]string{}
 	for field, pkg := range map[string]string{"cpuManagerPolicyOptions": "cpumanager", "topologyManagerPolicyOptions": "topologymanager"} {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// loader says in which ways a release reads its configuration files: the name of each way
-// stands for what the functions of cmd/kubelet/app/server.go mention.
+// loader returns the ways in which a release reads its configuration files. It recognizes each way
+// by a name that the functions of cmd/kubelet/app/server.go mention.
 func loader(r release, dirs map[string]string) (map[string]string, error) {
 	files, err := parse(path.Join(dirs[r.of("k8s.io/kubernetes")], "cmd/kubelet/app"))
 	if err != nil {
@@ -49,8 +49,8 @@ func loader(r release, dirs map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// kubeadmEtcd are the version of etcd that kubeadm of a release installs, and the oldest
-// external one that it accepts, without the revision of the image.
+// kubeadmEtcd returns the version of etcd that kubeadm of a release installs, and the oldest
+// external etcd that it accepts, without the revision of the image.
 func kubeadmEtcd(r release, dirs map[string]string) (map[string]string, error) {
 	files, err := parse(path.Join(dirs[r.of("k8s.io/kubernetes")], "cmd/kubeadm/app/constants"))
 	if err != nil {
@@ -65,8 +65,8 @@ func kubeadmEtcd(r release, dirs map[string]string) (map[string]string, error) {
 	return out, nil
 }
 
-// needs are the gates that each gate depends on, with commas; gates without any are not
-// there.
+// needs returns the gates that each gate requires, separated by commas. Gates without requirements
+// are omitted.
 func needs(r release, dirs map[string]string) (map[string]string, error) {
 	const pkg = "k8s.io/kubernetes/pkg/features"
 	dir, err := directory(r, pkg, dirs)

@@ -2,14 +2,14 @@ package main
 
 import "fettle.dev/fettle/test/kubelet-releases/modules"
 
-// kubeletModules are those that a kubelet's fields, defaults and feature gates, and the flags of a
-// control plane, are in.
+// kubeletModules are the modules with a kubelet's fields, defaults and feature gates, and with the
+// flags of a control plane.
 var kubeletModules = []string{
 	"k8s.io/kubernetes", "k8s.io/kubelet", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver",
 	"k8s.io/component-base", "k8s.io/client-go", "k8s.io/controller-manager", "k8s.io/cloud-provider",
 }
 
-// of is the module in the version of a release: k8s.io/apiserver@v0.29.14.
+// of returns the module in the version of a release: k8s.io/apiserver@v0.29.14.
 func (r release) of(module string) string {
 	if module == "k8s.io/kubernetes" {
 		return module + "@v1." + r.version

@@ -82,7 +82,7 @@ func generate(network bool) (string, error) {
 	return b.String(), nil
 }
 
-// none is the default of a field that has none.
+// none is the default of a field without a default.
 const none = "none"
 
 const head = `# What the kubelet of each release of Kubernetes knows. Written by test/kubelet-releases; not
@@ -107,8 +107,8 @@ const head = `# What the kubelet of each release of Kubernetes knows. Written by
 # 36-37 is 1.36 to 1.37. "locked": another value keeps the kubelet from starting.
 `
 
-// write writes a line for each name, with the releases of each of its values. A default
-// that is one in all releases with the field is left out.
+// write writes a line for each name, with the releases of each of its values. It omits a default
+// that is the same in all releases with the field.
 func write(b *strings.Builder, kind string, all []map[string]string) {
 	names := map[string]bool{}
 	for _, m := range all {

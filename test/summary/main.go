@@ -1,11 +1,11 @@
-// Command summary prints what `go test -json` writes to its standard input as go test
-// prints it without -json, and then what a line per package does not say: how many tests
-// were left to make test-real and make test-nightly, which others skipped and why, and
-// which packages and tests took longer than their budget.
+// Command summary reads the output of `go test -json` from standard input, and prints it as go test
+// does without -json. Then it prints how many tests were left to make test-real and make
+// test-nightly, which other tests were skipped and why, and which packages and tests took longer
+// than their budget.
 //
 //	go test -short -json ./... | go run ./test/summary
 //
-// It only says what was slow: on a busy machine that is no fault of a test.
+// It only reports slow tests and does not fail for them, because a busy machine can be the reason.
 package main
 
 import (
@@ -25,7 +25,7 @@ const (
 	testBudget    = 3 * time.Second
 )
 
-// budgets are of packages that take longer, each with the reason.
+// budgets are the budgets of packages that take longer, each with the reason.
 var budgets = map[string]time.Duration{
 	"fettle.dev/fettle/internal/cli": 45 * time.Second, // the scripts start a thousand processes
 }
@@ -39,7 +39,7 @@ type event struct {
 // summary collects events.
 type summary struct {
 	out io.Writer
-	// load returns how many tasks a processor of this machine has, at least 1.
+	// load returns the load of a processor of this machine, in tasks, at least 1.
 	load func() float64
 	// said is the output of tests that have not ended, by package and test.
 	said map[string]*strings.Builder
@@ -57,7 +57,7 @@ func main() {
 	s.close()
 }
 
-// load reads the average of the last minute.
+// load reads the load average of the last minute.
 func load() float64 {
 	var tasks float64
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -66,7 +66,7 @@ func load() float64 {
 	return max(1, tasks/float64(runtime.NumCPU()))
 }
 
-// read takes events until the input ends. A line that is not an event is printed.
+// read processes events until the input ends. It prints lines that are not events.
 func (s *summary) read(in io.Reader) error {
 	r := bufio.NewReader(in)
 	for {
@@ -105,7 +105,7 @@ func (s *summary) take(e event) {
 	}
 }
 
-// end is the end of a test or, where e names none, of a package.
+// end processes the end of a test, or of a package if the event names no test.
 func (s *summary) end(e event, key string) {
 	budget, name := packageBudget, e.Package
 	if b, ok := budgets[name]; ok {
@@ -137,13 +137,13 @@ func (s *summary) end(e event, key string) {
 	s.slow = append(s.slow, fmt.Sprintf("%s: %.1f s of %.0f s, with %.1f tasks a processor", name, took.Seconds(), budget.Seconds(), s.load()))
 }
 
-// reason is the first line that a skipped test has printed itself.
+// reason returns the first line that a skipped test has printed itself.
 func reason(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(withoutProgress(text)), "\n")
 	return line
 }
 
-// withoutProgress leaves the lines out that only go test -v prints.
+// withoutProgress removes the lines that only go test -v prints.
 func withoutProgress(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -154,8 +154,8 @@ func withoutProgress(text string) string {
 	return out.String()
 }
 
-// close prints what is known at the end. Tests that have not ended went down with their
-// package: what they said comes first.
+// close prints the summary. Before it come the outputs of tests that did not end, because their
+// package failed.
 func (s *summary) close() {
 	for _, b := range s.said {
 		io.WriteString(s.out, b.String())

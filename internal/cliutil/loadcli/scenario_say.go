@@ -28,7 +28,7 @@ func SayScenario(s *ui.Screen, p *scenario.Plan, undo string) {
 	}
 }
 
-// ScenarioProgress returns what shows the progress of a run.
+// ScenarioProgress returns a function that shows the progress of a run by step.
 func ScenarioProgress(step func(text string, done, all int), title string) func(scenario.Now) {
 	if title != "" {
 		title += ": "

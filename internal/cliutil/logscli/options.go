@@ -31,7 +31,7 @@ type Options struct {
 	Shown               logs.Shown
 }
 
-// Grouping adds the flags for what a report has.
+// Grouping adds the flags for the content of a report.
 func (o *Options) Grouping(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&o.By, "by", nil, "group by a dimension, or by several separated by commas; repeatable (default depends on the log)")

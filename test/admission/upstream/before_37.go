@@ -18,7 +18,7 @@ type (
 	machinePages = cadvisor.HugePagesInfo
 )
 
-// defaultPodResources does nothing: this release fills in spec.resources with all else.
+// defaultPodResources does nothing: in this release the general defaults include spec.resources.
 func defaultPodResources(*v1.Pod) {}
 
 func (r recorder) GetTopologyHints(pod *v1.Pod, c *v1.Container) hints {
@@ -36,7 +36,7 @@ func (r recorder) Allocate(pod *v1.Pod, c *v1.Container) error {
 // AllocatePod is called since 1.36.
 func (r recorder) AllocatePod(pod *v1.Pod) error { return failure(r.call("AllocatePod", pod)) }
 
-// evictor evicts no pod; its method takes a context since 1.34.
+// evictor returns a handler that evicts no pod. Its method takes a context since 1.34.
 func evictor() any {
 	if Release < 34 {
 		return evictsNone{}

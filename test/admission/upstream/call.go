@@ -7,9 +7,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// call calls a function or method of the kubelet, whose parameters differ by release. A
-// context, a logger, and the operation, which is to add a pod, are filled in wherever a
-// release takes them; the other parameters are args in their order, and zero after those.
+// call calls a function or method of the kubelet. Its parameters differ by release: call passes a
+// context, a logger and the operation "add" wherever a release takes them. The other parameters are
+// args in order, and zero values after the last of args.
 func call(function any, args ...any) []reflect.Value {
 	f := reflect.ValueOf(function)
 	in := make([]reflect.Value, f.Type().NumIn())
@@ -35,8 +35,8 @@ func call(function any, args ...any) []reflect.Value {
 	return f.Call(in)
 }
 
-// argument is a value of a parameter's type. A function without parameters stands for one
-// that has some.
+// argument converts a value to a parameter's type. A function without parameters can be passed for
+// a function with parameters.
 func argument(value any, t reflect.Type) reflect.Value {
 	if value == nil {
 		return reflect.Zero(t)
@@ -48,10 +48,10 @@ func argument(value any, t reflect.Type) reflect.Value {
 	return v
 }
 
-// result is the first result of a call.
+// result returns the first result of a call.
 func result[T any](out []reflect.Value) T { return out[0].Interface().(T) }
 
-// failure is the last result of a call, an error.
+// failure returns the last result of a call, an error.
 func failure(out []reflect.Value) error {
 	err, _ := out[len(out)-1].Interface().(error)
 	return err

@@ -17,9 +17,10 @@ import (
 	"k8s.io/kubernetes/pkg/util/filesystem"
 )
 
-// Config is what a kubelet makes of its configuration file and its drop-ins: its own
-// loader, conversions, merge and defaults, called in the order of cmd/kubelet/app/server.go
-// (which exports none of it). Before 1.32 it merges the files into its internal type.
+// Config returns the configuration that a kubelet computes from its file and its drop-ins. It calls
+// the kubelet's own loader, conversions, merge and defaults in the order of
+// cmd/kubelet/app/server.go, which exports none of this. Before 1.32 it merges the files into the
+// kubelet's internal type.
 func Config(file, dropIns string) (*v1beta1.KubeletConfiguration, error) {
 	internal, err := load(file)
 	if err != nil {
@@ -72,14 +73,14 @@ func Config(file, dropIns string) (*v1beta1.KubeletConfiguration, error) {
 		return nil, err
 	}
 	conversion.SetDefaults_KubeletConfiguration(out)
-	// What does not convert back does not start.
+	// A configuration that cannot be converted back prevents the start.
 	return out, conversion.Convert_v1beta1_KubeletConfiguration_To_config_KubeletConfiguration(out, &kubeletconfig.KubeletConfiguration{}, nil)
 }
 
-// ValidateConfig is what the kubelet's own validation says of a configuration file (cmd/kubelet
-// app.NewKubeletCommand calls it with the effective configuration).
+// ValidateConfig returns the result of the kubelet's own validation of a configuration file
+// (cmd/kubelet app.NewKubeletCommand calls it with the effective configuration).
 func ValidateConfig(file string) (err error) {
-	// Defaults of a configuration whose gates cannot be set panic.
+	// The defaults panic if the feature gates of the configuration cannot be set.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)

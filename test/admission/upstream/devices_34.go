@@ -9,8 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newDevices is the constructor beneath devicemanager.NewManagerImpl, which has its socket
-// and its file in /var/lib/kubelet; this one has them where socket is.
+// newDevices is the internal constructor that devicemanager.NewManagerImpl calls. NewManagerImpl
+// puts its socket and its file into /var/lib/kubelet; this one puts them into the directory of
+// socket.
 //
 //go:linkname newDevices k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newDevices(socket string, nodes []machineNode, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 )
 
-// newDevices is that of devices_34.go, since 1.35 with a logger.
+// newDevices is the same constructor as in devices_34.go. Since 1.35 it takes a logger.
 //
 //go:linkname newDevices k8s.io/kubernetes/pkg/kubelet/cm/devicemanager.newManagerImpl
 func newDevices(logger klog.Logger, socket string, nodes []machineNode, affinity topologymanager.Store) (*devicemanager.ManagerImpl, error)

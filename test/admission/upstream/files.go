@@ -15,8 +15,8 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Files is a kubelet whose CPU and memory managers keep their state in files, and which
-// knows the pods of Pods.
+// Files is a kubelet whose CPU and memory managers keep their state in files. Its active pods are
+// Pods.
 type Files struct {
 	topology topologymanager.Manager
 	CPU      cpumanager.Manager
@@ -24,7 +24,7 @@ type Files struct {
 	Pods     []*v1.Pod
 }
 
-// StartFiles starts such a kubelet with the files of a directory.
+// StartFiles starts a Files with the state files of a directory.
 func StartFiles(dir string, in *admission.Input, pods []*v1.Pod) (*Files, error) {
 	klog.SetLogger(logr.Discard())
 	f := &Files{Pods: pods}
@@ -73,7 +73,7 @@ func (f *Files) Admit(pod *v1.Pod) lifecycle.PodAdmitResult {
 	return admit(f.topology, pod)
 }
 
-// noStatus knows no pod's status, so that nothing is done to containers.
+// noStatus knows the status of no pod, so the managers do nothing to containers.
 type noStatus struct{}
 
 func (noStatus) GetPodStatus(types.UID) (v1.PodStatus, bool) { return v1.PodStatus{}, false }

@@ -1,5 +1,5 @@
-// Package upstream runs the managers of the real kubelet, of k8s.io/kubernetes, in this
-// process: on a machine that is made up, without containers.
+// Package upstream runs the managers of the real kubelet (k8s.io/kubernetes) in this process, on a
+// simulated machine without containers.
 package upstream
 
 import (
@@ -29,7 +29,7 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// Kubelet are the managers of one that has started.
+// Kubelet contains the managers of a started kubelet.
 type Kubelet struct {
 	topology topologymanager.Manager
 	devices  *devicemanager.ManagerImpl
@@ -43,16 +43,15 @@ type Kubelet struct {
 	calls    []Call
 }
 
-// Call is what a manager answered when it was asked for hints.
+// Call is the answer of a manager to a request for hints.
 type Call struct {
 	Container string // empty: for the pod as a whole
 	Provider  string
 	Hints     map[string][]topologymanager.TopologyHint
 }
 
-// Start starts the managers of a kubelet on a machine, with the CPUs that its state
-// gives away: an error is that of the kubelet, which does not start. Devices that are
-// in use are given to a pod of their own.
+// Start starts the managers of a kubelet on a machine, with the CPU assignments of its state. An
+// error means that the kubelet does not start. Devices in use are assigned to a separate pod.
 func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	node, s := &in.Node, in.Settings
 	klog.SetLogger(logr.Discard())
@@ -81,7 +80,7 @@ func Start(dir string, in *admission.Input) (*Kubelet, error) {
 	if !cpus.IsSubsetOf(topology.CPUDetails.CPUs()) { // cmd/kubelet/app, getReservedCPUs
 		return nil, fmt.Errorf("reserved CPUs that are not online")
 	}
-	// The constructor of the manager checks more than that of the policy.
+	// The constructor of the manager checks more than the constructor of the policy.
 	if _, err = newCPUManager(s, machine, reservation, dir, k.topology); err != nil {
 		return nil, err
 	}
@@ -144,7 +143,8 @@ func (k *Kubelet) newMemory(dir string, machine *machineInfo, reservation v1.Res
 	return err
 }
 
-// register hands devices to the device manager and uses up those that are in use.
+// register connects a plug-in for each resource to the device manager, and allocates the devices in
+// use.
 func (k *Kubelet) register(devices []admission.DeviceResource) error {
 	if len(devices) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (k *Kubelet) register(devices []admission.DeviceResource) error {
 	return nil
 }
 
-// listOf are devices as a plug-in reports them, all of them healthy.
+// listOf returns a plug-in's report of devices, all healthy.
 func listOf(devices []admission.Device) *v1beta1.ListAndWatchResponse {
 	list := &v1beta1.ListAndWatchResponse{}
 	for _, d := range devices {
@@ -208,7 +208,7 @@ func listOf(devices []admission.Device) *v1beta1.ListAndWatchResponse {
 	return list
 }
 
-// Another connects one more plug-in for a resource, with devices of its own.
+// Another connects a further plug-in for a resource, with other devices.
 func (k *Kubelet) Another(r admission.DeviceResource) error {
 	if err := failure(call(k.devices.PluginConnected, r.Name, &plugin{resource: r.Name, socket: "another"})); err != nil {
 		return err
@@ -220,10 +220,10 @@ func (k *Kubelet) Another(r admission.DeviceResource) error {
 // Stop ends what Start has begun.
 func (k *Kubelet) Stop() { call(k.devices.Stop) }
 
-// Active are the pods that the kubelet knows.
+// Active returns the pods that the kubelet knows.
 func (k *Kubelet) Active() []*v1.Pod { return k.active }
 
-// DevicesOf are the devices of a container, by resource.
+// DevicesOf returns the devices of a container, by resource.
 func (k *Kubelet) DevicesOf(pod, container string) map[string][]string {
 	out := map[string][]string{}
 	for name, devices := range k.devices.GetDevices(pod, container) {
@@ -243,11 +243,11 @@ type Result struct {
 	// Crash is that a manager panicked.
 	Crash string
 	Calls []Call
-	// Affinity are the merged hints by container, of those that were admitted.
+	// Affinity has the merged hints of the admitted containers.
 	Affinity map[string]topologymanager.TopologyHint
 }
 
-// Admit lets the topology manager have a pod.
+// Admit passes a pod to the topology manager for admission.
 func (k *Kubelet) Admit(pod *v1.Pod) (r Result) {
 	k.calls = nil
 	k.active = append(k.active, pod)

@@ -7,7 +7,8 @@ import (
 	"fettle.dev/fettle/kube/pod/admission"
 )
 
-// reserved is what the container manager takes from the node (GetNodeAllocatableReservation).
+// reserved returns the resources that the container manager reserves on the node
+// (GetNodeAllocatableReservation).
 func reserved(s admission.Settings) v1.ResourceList {
 	out := v1.ResourceList{}
 	for _, list := range []admission.Resources{s.KubeReserved, s.SystemReserved} {
@@ -31,7 +32,7 @@ func reserved(s admission.Settings) v1.ResourceList {
 	return out
 }
 
-// Machine is a machine as cAdvisor reports it.
+// Machine returns a machine as cAdvisor reports it.
 func Machine(n *admission.Node) *machineInfo {
 	m := &machineInfo{NumCores: len(n.CPUs)}
 	sockets := map[int]bool{}

@@ -49,18 +49,18 @@ func admit(h lifecycle.PodAdmitHandler, pod *v1.Pod, others ...*v1.Pod) lifecycl
 	return result[lifecycle.PodAdmitResult](call(h.Admit, a))
 }
 
-// Predicate is the kubelet's last check, on a node with other pods.
+// Predicate makes the kubelet's last check of a pod, on a node with other pods.
 func (k *Kubelet) Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod) lifecycle.PodAdmitResult {
 	return Predicate(node, others, pod, k.devices.UpdatePluginResources)
 }
 
-// Predicate is that check with the devices that devices adds to what the node has.
+// Predicate makes the same check. The function devices adds devices to the node's resources.
 func Predicate(node *v1.Node, others []*v1.Pod, pod *v1.Pod, devices func(*framework.NodeInfo, *lifecycle.PodAdmitAttributes) error) lifecycle.PodAdmitResult {
 	h := call(lifecycle.NewPredicateAdmitHandler, func() (*v1.Node, error) { return node, nil }, evictor(), devices)
 	return admit(result[lifecycle.PodAdmitHandler](h), pod, others...)
 }
 
-// Untolerated finds a taint of an effect that the tolerations do not cover.
+// Untolerated returns a taint with an effect that no toleration matches.
 func Untolerated(taints []v1.Taint, tolerations []v1.Toleration, effect v1.TaintEffect) (v1.Taint, bool) {
 	out := call(corev1.FindMatchingUntoleratedTaint, taints, tolerations, func(t *v1.Taint) bool { return t.Effect == effect })
 	return result[v1.Taint](out), out[1].Bool()

@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// plugin is a device plug-in in this process: it allocates whatever it is asked for,
-// and prefers the devices that it is told to.
+// plugin is a device plug-in in this process. It allocates every requested device, and prefers the
+// devices in prefer.
 type plugin struct {
 	resource string
 	socket   string

@@ -7,13 +7,13 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// SetResources sets those of the pod as a whole.
+// SetResources sets the resources of the pod as a whole.
 func SetResources(pod *v1.Pod, r *v1.ResourceRequirements) { pod.Spec.Resources = r }
 
-// Resources are those of the pod as a whole; nil where it has none.
+// Resources returns the resources of the pod as a whole, or nil if it has none.
 func Resources(pod *v1.Pod) *v1.ResourceRequirements { return pod.Spec.Resources }
 
-// Requests are those of a pod as the scheduler counts them.
+// Requests returns a pod's requests as the scheduler counts them.
 func Requests(pod *v1.Pod) v1.ResourceList {
 	return resource.PodRequests(pod, resource.PodResourcesOptions{})
 }

@@ -13,7 +13,7 @@ func SetResources(*v1.Pod, *v1.ResourceRequirements) {}
 // Resources are empty.
 func Resources(*v1.Pod) *v1.ResourceRequirements { return nil }
 
-// Requests are those of a pod as the scheduler counts them.
+// Requests returns a pod's requests as the scheduler counts them.
 func Requests(pod *v1.Pod) v1.ResourceList {
 	return resource.PodRequests(pod, resource.PodResourcesOptions{})
 }

@@ -8,8 +8,8 @@ import (
 
 type hints = map[string][]topologymanager.TopologyHint
 
-// recorder keeps what a manager answers to the topology manager. A policy gets its state
-// with each question.
+// recorder records a manager's answers to the topology manager. If the manager is a policy, each
+// call also passes its state.
 type recorder struct {
 	k       *Kubelet
 	name    string

@@ -12,8 +12,8 @@ import (
 	_ "k8s.io/kubernetes/pkg/volume/emptydir"
 )
 
-// Default fills a pod in as the API server does, which drops the resources of the pod as a
-// whole where their gate is off.
+// Default sets a pod's defaults as the API server does. The API server drops the resources of the
+// pod as a whole if their gate is off.
 func Default(pod *v1.Pod) {
 	if Release < 34 {
 		SetResources(pod, nil)
@@ -25,7 +25,7 @@ func Default(pod *v1.Pod) {
 // Class is the class of a pod.
 func Class(pod *v1.Pod) string { return string(qos.ComputePodQOS(pod)) }
 
-// Validate is what the API server has against a pod.
+// Validate returns the API server's errors about the pod.
 func Validate(pod *v1.Pod) (field.ErrorList, error) {
 	var internal core.Pod
 	if err := legacyscheme.Scheme.Convert(pod, &internal, nil); err != nil {

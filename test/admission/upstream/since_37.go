@@ -22,8 +22,8 @@ type (
 	machinePages = cadvisor.HugePagesInfo
 )
 
-// defaultPodResources fills in spec.resources and what follows from it, which the API server
-// does when a pod is created.
+// defaultPodResources sets the defaults of spec.resources, which the API server sets when a pod is
+// created.
 func defaultPodResources(pod *v1.Pod) {
 	var in core.Pod
 	if err := legacyscheme.Scheme.Convert(pod, &in, nil); err != nil {

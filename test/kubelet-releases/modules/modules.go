@@ -1,5 +1,5 @@
-// Package modules downloads released modules whose source is read: those of kubelets here, and
-// etcd's for test/etcd-releases.
+// Package modules downloads released modules to read their source: for this program and for
+// test/etcd-releases.
 package modules
 
 import (
@@ -15,7 +15,7 @@ import (
 // an error if one is not in the cache of modules.
 func Download(all []string, network bool) (map[string]string, error) {
 	args := append([]string{"mod", "download", "-json"}, all...)
-	// Outside any module: with versions, "go mod download" needs none.
+	// Run outside any module: with explicit versions, "go mod download" needs none.
 	outside, err := os.MkdirTemp("", "")
 	if err != nil {
 		return nil, err

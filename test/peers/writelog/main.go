@@ -1,5 +1,5 @@
-// Program writelog writes a generated access log to its standard output, as the benchmarks of
-// test/peers read it: writelog FORMAT LINES, or writelog puppet.
+// Program writelog writes a generated access log to standard output, for the benchmarks of
+// test/peers: writelog FORMAT LINES, or writelog puppet.
 package main
 
 import (

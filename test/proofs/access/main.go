@@ -1,5 +1,6 @@
-// Command access maps memory without any advice, touches all of it, reads it at random
-// places, each of which tells the next, and prints what one read took.
+// Command access maps memory without any advice, touches all of it, then reads it at random places.
+// Each read depends on the result of the previous one, so reads cannot overlap. It prints the time
+// of one read.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command registrations registers hosts with an application on a Unix socket, by so
-// many clients at a time, and prints the rate.
+// Command registrations registers hosts with an application on a Unix socket, with the given number
+// of concurrent clients, and prints the rate.
 package main
 
 import (
@@ -21,8 +21,8 @@ func main() {
 	clients := flag.Int("clients", 16, "at a time")
 	n := flag.Int("n", 400, "hosts")
 	flag.Parse()
-	// A connection for each host, as hosts have: connections that were kept would stay
-	// with the workers that took them, which is another share of them in each run.
+	// Each host has its own connection, as in reality. Kept connections would stay with the
+	// workers that accepted them, which would be another distribution in each run.
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", *socket)
 	}}}

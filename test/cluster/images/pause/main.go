@@ -1,5 +1,5 @@
-// Pause holds the namespaces of a pod: it does nothing until it is told to end, and as
-// the first process of a pod reaps orphans.
+// Pause holds the namespaces of a pod. It waits for a signal to end, and reaps orphans, because it
+// is the first process of the pod.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Workload is what runs in the pods of tests: it answers each HTTP request with where it
-// runs, as its kernel says it, and what it has been told to fill of huge pages.
+// Workload runs in the pods of tests. It answers each HTTP request with the place in which it runs,
+// according to its kernel, and with the amount of huge pages that it was told to fill.
 package main
 
 import (
@@ -21,7 +21,7 @@ type where struct {
 	Host string `json:"host"`
 	// AllowedCPUs is Cpus_allowed_list of proc_pid_status(5).
 	AllowedCPUs string `json:"allowed_cpus"`
-	// HugeBytes are in huge pages, each of which has been written to.
+	// HugeBytes is the amount of huge pages that were written to.
 	HugeBytes int `json:"huge_bytes"`
 }
 
@@ -30,14 +30,14 @@ func main() {
 	huge := flag.String("huge", "", "directory of a file system of huge pages")
 	hugeBytes := flag.Int("huge-bytes", 0, "how much of it is filled")
 	flag.Parse()
-	// The first process of a container ends by a signal only if it asks for it.
+	// The first process of a container ignores a signal unless it has a handler for it.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-signals
 		os.Exit(0)
 	}()
-	// Who sees that pages are filled may ask at once.
+	// Listen before filling the pages, because a client may connect as soon as they are filled.
 	listener, err := net.Listen("tcp", *listen)
 	if err != nil {
 		log.Fatal(err)
@@ -50,8 +50,8 @@ func main() {
 	log.Fatal(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, *hugeBytes) })))
 }
 
-// fill writes to each page of a file of huge pages, through a mapping: there is no other
-// way. It stays until the process ends.
+// fill writes to each page of a file of huge pages through a mapping, which is the only way. The
+// mapping stays until the process ends.
 func fill(dir string, size int) error {
 	f, err := os.Create(filepath.Join(dir, "filled"))
 	if err != nil {
