@@ -132,6 +132,7 @@ func parseField(text string, least, most int, names []string) (f field, ok bool)
 			if step, err = strconv.Atoi(by); err != nil || step < 1 {
 				return 0, false
 			}
+			step = min(step, most+1) // a user may write any number
 		}
 		from, to := least, most
 		if span != "*" {

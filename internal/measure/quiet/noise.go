@@ -2,6 +2,7 @@ package quiet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -94,9 +95,12 @@ func pinned(cpu int, do func()) error {
 		// Never unlocked: the thread, whose affinity is changed, ends with the goroutine.
 		runtime.LockOSThread()
 		err := Pin(internalunit.CPUs(cpu))
-		if err == nil {
+		switch {
+		case err == nil:
 			do()
-		} else {
+		case errors.Is(err, unix.EINVAL): // sched_setaffinity(2)
+			err = fmt.Errorf("cannot measure on CPU %d: the control group of this process does not have it; choose others with --cpus", cpu)
+		default:
 			err = fmt.Errorf("cannot measure on CPU %d: %w", cpu, err)
 		}
 		done <- err

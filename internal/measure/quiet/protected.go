@@ -20,6 +20,7 @@ const (
 var protected = map[string]string{
 	"etcd":             "its heartbeats may be late, and the cluster then elects another leader",
 	"kubelet":          "its status may be late, and the cluster then evicts the pods of this node",
+	"kubelite":         "it contains a kubelet, whose status may be late", // MicroK8s
 	"k3s-server":       "it contains a kubelet and etcd, whose heartbeats may be late",
 	"k3s-agent":        "it contains a kubelet, whose status may be late",
 	"pacemakerd":       fenced,

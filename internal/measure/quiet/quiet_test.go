@@ -2,6 +2,7 @@ package quiet
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -279,6 +280,7 @@ func FuzzCronLine(f *testing.F) {
 	f.Add("17 * * * * root x", "")
 	f.Add("@daily x", "anna")
 	f.Add("5-55/10,3 */2 1-31 jan-dec 7 x", "anna")
+	f.Add("5/9223372036854775807 * * * * x", "anna")
 	f.Fuzz(func(t *testing.T, line, user string) {
 		j, ok := parseCronLine(line, user)
 		if ok && (j.minute == 0 || j.minute>>60 != 0 || j.hour == 0 || j.hour>>24 != 0 || j.command == "") {
@@ -292,7 +294,7 @@ func TestRefuse(t *testing.T) {
 	if err := Refuse(clean); err != nil {
 		t.Error(err)
 	}
-	for comm := range protected {
+	for _, comm := range append(slices.Collect(maps.Keys(protected)), "kubelite") { // of MicroK8s
 		if len(comm) > 15 {
 			comm = comm[:15] // as the kernel cuts it
 		}
@@ -405,6 +407,13 @@ func TestMeasureSeesATask(t *testing.T) {
 	}
 	if n.CPU != cpu || n.Steps != int(piece) || n.WaitPercent < 20 || n.MeanPercent < 10 {
 		t.Errorf("%+v", n)
+	}
+}
+
+// A container may have other CPUs than the machine. The kernel answers as for a CPU that does not exist.
+func TestMeasureElsewhere(t *testing.T) {
+	if _, err := Calibrate(1023); err == nil || !strings.HasSuffix(err.Error(), "choose others with --cpus") {
+		t.Error(err)
 	}
 }
 
