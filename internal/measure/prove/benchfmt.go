@@ -103,7 +103,7 @@ func benchLines(r *evidence.Run) (out []benchLine, err error) {
 	}
 	sides := map[Arm]string{Without: "without", With: "with"}
 	for _, v := range e.Samples {
-		if v.Phase != Blocks || v.Dropped {
+		if !e.Counts(v) {
 			continue
 		}
 		work := strings.ReplaceAll(strings.Join(e.Work, " "), "/", "_")

@@ -58,7 +58,16 @@ Benchmarky 1 2 %
 	if got := b.String(); got != want {
 		t.Errorf("%s\nwant:\n%s", got, want)
 	}
-	e.Work, e.Design.Guards = nil, nil
+	// Blocks with a warm-up that was too short do not count.
+	e.Unsettled = 1
+	if proof.Body, err = json.Marshal(e); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	if err := Benchfmt(&b, []*evidence.Run{proof}); err != nil || strings.Contains(b.String(), " 1.25 sec/op") || !strings.Contains(b.String(), " 3.25 sec/op") {
+		t.Error(err, b.String())
+	}
+	e.Unsettled, e.Work, e.Design.Guards = 0, nil, nil
 	e.Design.Metric, e.Design.Also = Metric{Name: "gobench:Encode/a", Unit: "s"}, []Metric{{Name: "time", Unit: "s"}, {Name: "gobench:Encode/a:B/op", Unit: "bytes"}}
 	e.Samples = []Sample{{Step: Step{Phase: Blocks, Arm: With}, Values: Values{"gobench:Encode/a": 1e-6, "gobench:Encode/a:B/op": 16, "time": 2}}}
 	if proof.Body, err = json.Marshal(e); err != nil {
