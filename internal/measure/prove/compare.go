@@ -78,9 +78,9 @@ func PrintComparison(s *ui.Screen, c *Comparison) {
 		}
 		g.Write(s)
 	}
-	for side, names := range map[string][]string{"A": c.OnlyA, "B": c.OnlyB} {
+	for i, names := range [][]string{c.OnlyA, c.OnlyB} {
 		if len(names) > 0 {
-			s.Say("only %s has %s", side, strings.Join(names, ", "))
+			s.Say("only %s has %s", []string{"A", "B"}[i], strings.Join(names, ", "))
 		}
 	}
 	if e := c.Effects; e != nil {

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/evidence"
+	"fettle.dev/fettle/internal/ui"
 )
 
 func bench(t *testing.T, at int, series ...evidence.Series) *evidence.Run {
@@ -48,6 +50,13 @@ func TestSeries(t *testing.T) {
 	}
 	if len(c.OnlyA) != 1 || c.OnlyA[0] != "gone" || len(c.OnlyB) != 1 || c.OnlyB[0] != "new" || !strings.Contains(c.Caution, "3h0m0s apart") {
 		t.Errorf("%+v", c)
+	}
+	for range 20 { // not in the order of a map
+		var out, said bytes.Buffer
+		PrintComparison(ui.NewScreen(&out, &said), c)
+		if a, b := strings.Index(said.String(), "only A has gone"), strings.Index(said.String(), "only B has new"); a < 0 || b < a {
+			t.Fatal(said.String())
+		}
 	}
 	if len(c.Differing) != 2 || c.Differing[0] != (Difference{"sysctl:vm.new", "absent", "1"}) || c.Differing[1] != (Difference{"sysctl:vm.swappiness", "60", "10"}) {
 		t.Errorf("%+v", c.Differing)
