@@ -261,6 +261,14 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
+// TestUnfitOnBattery: a second battery may be the one in use.
+func TestUnfitOnBattery(t *testing.T) {
+	h := testkitmachine.Mounted(t, map[string]string{"/sys/class/power_supply/BAT0/status": "Not charging\n", "/sys/class/power_supply/BAT1/status": "Discharging\n"})
+	if got := Unfit(h, Values{}, Values{}, 3); len(got) != 1 || got[0] != "the machine runs on battery" {
+		t.Error(got)
+	}
+}
+
 func emptyHost(t *testing.T) *host.Host {
 	h, err := host.OpenRoot(t.TempDir())
 	if err != nil {

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,9 +158,9 @@ func Unfit(h *host.Host, begun, ended Values, tookS float64) []string {
 	if swap := ended["vmstat.pswpin"] + ended["vmstat.pswpout"] - begun["vmstat.pswpin"] - begun["vmstat.pswpout"]; swap > 0 {
 		why = append(why, fmt.Sprintf("the machine swaps (%.0f pages)", swap))
 	}
-	text, err := h.Files.ReadFile("/sys/class/power_supply/BAT0/status")
-	if err == nil && strings.TrimSpace(string(text)) == "Discharging" {
-		why = append(why, "the machine runs on battery")
+	batteries, _ := host.Glob(h.Files, "/sys/class/power_supply/BAT*/status")
+	if slices.ContainsFunc(batteries, func(file string) bool { return strings.TrimSpace(h.File(file).Text) == "Discharging" }) {
+		why = append(why, "the machine runs on battery") // of two batteries, one is used at a time
 	}
 	return why
 }
