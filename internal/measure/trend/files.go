@@ -238,7 +238,8 @@ func parseJMH(file string, content []byte) (out []Sample, err error) {
 		if slices.ContainsFunc(values, func(v float64) bool { return !isMeasurement(v) }) {
 			return nil, fmt.Errorf("%s: a value is above 1e100, which is not a measurement", name)
 		}
-		out = append(out, Sample{Name: name, Unit: b.PrimaryMetric.ScoreUnit, More: b.Mode == "thrpt", Point: Point{Label: file, Value: stats.Median(values)}})
+		// One benchmark may run in several modes with the same unit.
+		out = append(out, Sample{Of: b.Mode, Name: name, Unit: b.PrimaryMetric.ScoreUnit, More: b.Mode == "thrpt", Point: Point{Label: file, Value: stats.Median(values)}})
 	}
 	if len(out) == 0 {
 		return nil, errors.New("no benchmarks")

@@ -231,21 +231,22 @@ func TestFiles(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ text, want string }{
-		"a.txt":     {"BenchmarkA-2 100 12 ns/op 7.5 MB/s\nBenchmarkA-2 100 14 ns/op 8.5 MB/s\n", "A-2 ns/op 13 false; A-2 MB/s 8 true"},
-		"unit.txt":  {"Unit score better=higher\nUnit loss better=lower\nBenchmarkA 1 5 score 2 loss\n", "A score 5 true; A loss 2 false"},
-		"v.txt":     {"=== RUN\nBenchmarkA\nBenchmarkA-2 1 2 ns/op\nBenchmarks are here\r\nok  \tx\t1s\n", "A-2 ns/op 2 false"},
-		"none.txt":  {"ok\n", "no results of a benchmark"},
-		"odd.txt":   {"goos: linux\nBenchmarkA 1 2\n", "odd.txt:2: BenchmarkA: want pairs"},
-		"nan.txt":   {"BenchmarkA 1 NaN ns/op\n", "nan.txt:1: BenchmarkA: \"NaN\" is not a measurement"},
-		"word.txt":  {"BenchmarkA many 2 ns/op\n", "word.txt:1: BenchmarkA: \"many\" is not a number of iterations"},
-		"zero.txt":  {"BenchmarkA 0 2 ns/op\n", "zero.txt:1: BenchmarkA: \"0\" is not a number of iterations"},
-		"time.txt":  {"commit-time: yesterday\n", "time.txt:1: commit-time: \"yesterday\" is not a time"},
-		"jmh.json":  {`[{"benchmark":"x.B.m","mode":"thrpt","params":{"n":"10","a":"1"},"primaryMetric":{"score":5.5,"scoreUnit":"ops/ms","rawData":[[5,6],[7,8]]}},{"benchmark":"x.B.t","mode":"avgt","primaryMetric":{"score":2.5,"scoreUnit":"us/op"}}]`, "x.B.m a=1 n=10 6.5 true; x.B.t 2.5 false"},
-		"jmh2.json": {`[{"benchmark":"x"}]`, "element 1 has no benchmark or no primaryMetric"},
-		"jmh3.json": {`[{"benchmark":"x","primaryMetric":{"score":"NaN","scoreUnit":"ops/s"}}]`, `x: the score is "NaN", not a number`},
-		"jmh4.json": {`[1]`, "not JSON of JMH"},
-		"jmh5.json": {`[]`, "no benchmarks"},
-		"run.json":  {`{"schema":"x"}`, "not a record of a run"},
+		"a.txt":      {"BenchmarkA-2 100 12 ns/op 7.5 MB/s\nBenchmarkA-2 100 14 ns/op 8.5 MB/s\n", "A-2 ns/op 13 false; A-2 MB/s 8 true"},
+		"unit.txt":   {"Unit score better=higher\nUnit loss better=lower\nBenchmarkA 1 5 score 2 loss\n", "A score 5 true; A loss 2 false"},
+		"v.txt":      {"=== RUN\nBenchmarkA\nBenchmarkA-2 1 2 ns/op\nBenchmarks are here\r\nok  \tx\t1s\n", "A-2 ns/op 2 false"},
+		"none.txt":   {"ok\n", "no results of a benchmark"},
+		"odd.txt":    {"goos: linux\nBenchmarkA 1 2\n", "odd.txt:2: BenchmarkA: want pairs"},
+		"nan.txt":    {"BenchmarkA 1 NaN ns/op\n", "nan.txt:1: BenchmarkA: \"NaN\" is not a measurement"},
+		"word.txt":   {"BenchmarkA many 2 ns/op\n", "word.txt:1: BenchmarkA: \"many\" is not a number of iterations"},
+		"zero.txt":   {"BenchmarkA 0 2 ns/op\n", "zero.txt:1: BenchmarkA: \"0\" is not a number of iterations"},
+		"time.txt":   {"commit-time: yesterday\n", "time.txt:1: commit-time: \"yesterday\" is not a time"},
+		"jmh.json":   {`[{"benchmark":"x.B.m","mode":"thrpt","params":{"n":"10","a":"1"},"primaryMetric":{"score":5.5,"scoreUnit":"ops/ms","rawData":[[5,6],[7,8]]}},{"benchmark":"x.B.t","mode":"avgt","primaryMetric":{"score":2.5,"scoreUnit":"us/op"}}]`, "thrpt x.B.m a=1 n=10 6.5 true; avgt x.B.t 2.5 false"},
+		"modes.json": {`[{"benchmark":"x","mode":"avgt","primaryMetric":{"score":2,"scoreUnit":"us/op"}},{"benchmark":"x","mode":"ss","primaryMetric":{"score":9,"scoreUnit":"us/op"}}]`, "avgt x 2 false; ss x 9 false"},
+		"jmh2.json":  {`[{"benchmark":"x"}]`, "element 1 has no benchmark or no primaryMetric"},
+		"jmh3.json":  {`[{"benchmark":"x","primaryMetric":{"score":"NaN","scoreUnit":"ops/s"}}]`, `x: the score is "NaN", not a number`},
+		"jmh4.json":  {`[1]`, "not JSON of JMH"},
+		"jmh5.json":  {`[]`, "no benchmarks"},
+		"run.json":   {`{"schema":"x"}`, "not a record of a run"},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
@@ -254,7 +255,7 @@ func TestFiles(t *testing.T) {
 		samples, err := ReadFile(path)
 		var got []string
 		for _, s := range samples {
-			got = append(got, fmt.Sprintf("%s %v %v", s.Name, s.Value, s.More))
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %v %v", s.Of, s.Name, s.Value, s.More)))
 		}
 		text := strings.Join(got, "; ")
 		if err != nil {
