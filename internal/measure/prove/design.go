@@ -33,6 +33,9 @@ type Metric struct {
 // Effect converts the logarithm of a ratio (with the change to without) to an improvement: 0.08
 // means 8 % less if less is better.
 func (m Metric) Effect(log float64) float64 {
+	if !math.IsInf(log, 0) {
+		log = max(-700, min(700, log)) // a finite effect, as JSON needs it
+	}
 	if m.More {
 		return math.Expm1(log)
 	}

@@ -228,15 +228,15 @@ func readHyperfine(output []byte, name string) (times []float64, err error) {
 func jsonType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:
-		return "list"
+		return "a list"
 	case reflect.Struct:
-		return "object"
+		return "an object"
 	case reflect.Pointer:
 		return jsonType(t.Elem())
 	case reflect.String:
-		return "string"
+		return "a string"
 	}
-	return "number"
+	return "a number"
 }
 
 // jsonError adds the line to an error of package json.
@@ -247,7 +247,9 @@ func jsonError(text []byte, err error) error {
 	}
 	if u := (*json.UnmarshalTypeError)(nil); errors.As(err, &u) {
 		at = u.Offset
-		err = fmt.Errorf("%s: want a %s, not %s", u.Field, jsonType(u.Type), u.Value)
+		if err = fmt.Errorf("want %s, not %s", jsonType(u.Type), u.Value); u.Field != "" {
+			err = fmt.Errorf("%s: %w", u.Field, err)
+		}
 	}
 	return fmt.Errorf("output:%d: %w", 1+bytes.Count(text[:min(at, int64(len(text)))], []byte("\n")), err)
 }

@@ -77,6 +77,7 @@ func TestBenchmarkMetric(t *testing.T) {
 		{"hyperfine", `{"results": []}`, "s", false, nil, "the output has no results; want that of hyperfine --style none --export-json /dev/stdout"},
 		{"hyperfine", `{"results": [{"command": "a"}]}`, "s", false, nil, "a has no times"},
 		{"hyperfine", `{"results": [{"command": "a", "measurements": [{}]}]}`, "s", false, nil, "a, measurement 1: want time_wall_clock in seconds"},
+		{"hyperfine", "[]", "s", false, nil, "output:1: want an object, not array"},
 		{"hyperfine", strings.Replace(hyperfine1, "0.25", `"0.25"`, 1), "s", false, nil, "output:4: results.times: want a number, not string"},
 		{"hyperfine", "{\n\"results\":\n[}", "s", false, nil, "output:3: invalid character '}'"},
 		{"hyperfine", "Benchmark 1: sleep\n", "s", false, nil, "output:1: invalid character 'B'"},

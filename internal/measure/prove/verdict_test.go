@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -39,5 +40,23 @@ func TestVerdictInWords(t *testing.T) {
 		if (v.Interval == nil) != math.IsInf(x.high, 1) {
 			t.Errorf("%v: interval %v", x, v.Interval)
 		}
+	}
+}
+
+// TestEffectIsFinite: the record of an experiment is JSON, which has no infinity.
+func TestEffectIsFinite(t *testing.T) {
+	d := Defaults(Metric{Name: "rate", Unit: "1/s", More: true})
+	c := Begin(d)
+	for c.Next().Phase != Done {
+		rate := 1e-200
+		if c.Next().Arm == With {
+			rate = 1e200
+		}
+		if err := c.Took(Values{"rate": rate}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := json.Marshal(Sum(c, EndedVerdict, nil, nil)); err != nil || c.Verdict().Word != Better {
+		t.Error(err, c.Verdict())
 	}
 }
