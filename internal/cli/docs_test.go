@@ -163,7 +163,7 @@ var (
 	times = []mask{
 		{internaltext.LazyRegexp(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), "2026-11-21 08:00:00"},
 		{internaltext.LazyRegexp(`until \d\d:\d\d:\d\d`), "until 08:01:00"},
-		{internaltext.LazyRegexp(`about \d+ (s|min); ends at \d\d:\d\d`), "about 1 s; ends at 08:30"},
+		{internaltext.LazyRegexp(`about \d+ (s|min); no run begins after \d\d:\d\d`), "about 1 s; no run begins after 08:30"},
 		{internaltext.LazyRegexp(`\b\d{4}-\d\d-\d\d \d\d:\d\d\b`), "2026-11-21 08:00"},
 	}
 	tookMask = mask{internaltext.LazyRegexp(`, in \d+(\.\d+)? (us|ms|s)\b`), ", in 12 ms"}

@@ -15,9 +15,8 @@ import (
 // show shows the progress of an experiment until stop is called. past is the number of samples
 // of the record that it continues.
 func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
+	step, stop := p.Screen.StepsUntil(p.lastStart())
 	p.began, p.past = p.Host.Clock.Now(), past
-	end := p.began.Add(p.o.Budget)
-	step, stop := p.Screen.StepsUntil(end)
 	e.Progress = func(c *prove.Course, v prove.Sample) {
 		p.tellPhase(c, v)
 		next, left := ahead(c, p.design)
@@ -27,6 +26,15 @@ func (p *Experiment) show(e *prove.Experiment, past int) (stop func()) {
 	return stop
 }
 
+// lastStart returns the time after which no sample begins, if the measurement starts or continues now.
+func (p *Experiment) lastStart() time.Time {
+	left := p.o.Budget
+	for _, v := range p.samples {
+		left -= Seconds(v.TookS)
+	}
+	return p.Host.Clock.Now().Add(left)
+}
+
 // announce prints how long an experiment with --live takes, and what it can detect; for other work
 // both are known only after the first runs. It also prints what disturbs the measurement. It is
 // called when nothing can refuse the experiment any more.
@@ -34,8 +42,8 @@ func (p *Experiment) announce() {
 	if p.o.Live {
 		// Windows vary in length, and the last may end after the budget.
 		longest, shortest := p.o.Block().Seconds(), 2*p.o.Window.Seconds()+p.o.Settle.Seconds()
-		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s, ends at %s at the latest", p.o.Window, p.o.Settle,
-			ui.Roughly(float64(prove.Begin(p.design).Fewest())*shortest), p.Host.Clock.Now().Add(p.o.Budget).Local().Format("2006-01-02 15:04"))
+		p.Screen.Say("measuring in windows of %v, with %v to settle after each switch; takes at least %s; no window begins after %s", p.o.Window, p.o.Settle,
+			ui.Roughly(float64(prove.Begin(p.design).Fewest())*shortest), p.lastStart().Local().Format("2006-01-02 15:04"))
 		p.Screen.Say("%s", detects(p.design, int(p.o.Budget.Seconds()/longest), prove.Begin(p.design).Fewest(), Seconds(2.2*longest)))
 	}
 	if len(p.samples) > 0 {
@@ -121,7 +129,7 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Sample) {
 	}
 	if len(p.samples) == 2 && !p.o.Live {
 		least := c.Fewest() * (2 + c.Washout())
-		p.Screen.Say("takes at least %s, about %s; ends at %s at the latest", text.Count(least, "run"), ui.Roughly(float64(least)*took), p.began.Add(p.o.Budget).Local().Format("15:04"))
+		p.Screen.Say("takes at least %s, about %s; no run begins after %s", text.Count(least, "run"), ui.Roughly(float64(least)*took), p.began.Add(p.o.Budget).Local().Format("15:04"))
 		if c.Washout() < p.design.Washout {
 			p.Screen.Say("without warm-up runs, for which the budget is too short")
 		}

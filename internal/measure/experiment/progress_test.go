@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"fettle.dev/fettle/internal/engine/tune"
+	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/measure/prove"
 )
 
@@ -41,6 +43,14 @@ func TestDetects(t *testing.T) {
 		if got := detects(d, blocks, 7, 90*time.Second+1); got != want {
 			t.Errorf("%d blocks: %s, want %s", blocks, got, want)
 		}
+	}
+}
+
+// TestLastStart: what earlier processes measured is part of the budget.
+func TestLastStart(t *testing.T) {
+	p := &Experiment{Machine: &tune.Machine{Engine: &tune.Engine{Host: host.Live()}}, o: Options{Budget: time.Hour}, samples: []prove.Sample{{TookS: 600}, {TookS: 900}}}
+	if left := time.Until(p.lastStart()).Round(time.Minute); left != 35*time.Minute {
+		t.Errorf("%v left, want 35 min", left)
 	}
 }
 
