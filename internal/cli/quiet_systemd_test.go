@@ -88,7 +88,7 @@ func (s *systemdIn) must(command string) string {
 
 // state returns whether the timers are active and cron is frozen.
 func (s *systemdIn) state() string {
-	out, _ := s.run("systemctl is-active soon.timer kept.timer; systemctl show --property=FreezerState cron.service; cat /proc/sys/vm/swappiness")
+	out, _ := s.run("systemctl is-active soon.timer kept.timer once.timer; systemctl show --property=FreezerState cron.service; cat /proc/sys/vm/swappiness")
 	return strings.Join(strings.Fields(out), " ")
 }
 
@@ -97,12 +97,15 @@ func (s *systemdIn) state() string {
 func TestQuietUnderSystemd(t *testing.T) {
 	testkitroot.Untuned(t)
 	s := newSystemd(t)
-	s.must("systemctl start soon.timer kept.timer cron.service")
+	s.must("systemctl start soon.timer kept.timer cron.service; systemd-run --unit once --on-active 1h true")
 	before := s.state()
-	if !strings.HasPrefix(before, "active active FreezerState=running") {
+	if !strings.HasPrefix(before, "active active active FreezerState=running") {
 		t.Fatal(before)
 	}
-	const quiet = "inactive inactive FreezerState=frozen 0"
+	const quiet = "inactive inactive active FreezerState=frozen 0" // a timer of systemd-run would be gone
+	if out := s.must("fettle quiet --dry-run"); !strings.Contains(out, "limit: once.timer of systemd-run runs on, because it would be gone once stopped") {
+		t.Errorf("%s", out)
+	}
 
 	// While a command runs, nothing is started. All CPUs are measured, so no task is moved.
 	out := s.must(`fettle quiet --cpus $(cat /sys/devices/system/cpu/online) -- sh -c 'systemctl is-active soon.timer; rm -f /root/*; sleep 3; ls /root; echo ended'`)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fettle.dev/fettle/internal/engine/journal"
+	"fettle.dev/fettle/internal/engine/plugin"
 	"fettle.dev/fettle/internal/host"
 	"fettle.dev/fettle/internal/setting"
 )
@@ -64,6 +65,14 @@ func (s *State) units(ctx context.Context, h *host.Host) (changes []setting.Chan
 	change := func(unit, aspect, value, why string) {
 		changes = append(changes, setting.Change{Setting: setting.Setting{Kind: "unit", Name: unit + "/" + aspect}, Want: setting.Text(value), Reason: setting.Reason{Text: why}})
 	}
+	s.jobs = slices.DeleteFunc(s.jobs, func(j job) bool {
+		// systemd forgets such a unit once it is stopped, so undo could not start it again.
+		transient := plugin.Exists(h, "/run/systemd/transient/"+j.Timer)
+		if transient {
+			limits = append(limits, j.Timer+" of systemd-run runs on, because it would be gone once stopped")
+		}
+		return transient
+	})
 	for i := range s.jobs {
 		change(s.jobs[i].Timer, "active", "inactive", s.jobs[i].reason())
 	}
