@@ -97,10 +97,14 @@ func (s *Search) measure(ctx context.Context, at search.Point) (value float64, s
 		}
 		value = values[s.design.Metric.Name]
 	}
-	if !(value > 0) || math.IsInf(value, 1) {
-		err = fmt.Errorf("%s is %s; a search compares ratios, so it must be above 0", s.design.Metric.Name, unit.Digits(value))
+	if value > 0 && !math.IsInf(value, 1) {
+		return value, "", nil
 	}
-	return value, "", err
+	stopped = fmt.Sprintf("%s is %s; a search compares ratios, so it must be above 0", s.design.Metric.Name, unit.Digits(value))
+	if s.in == nil {
+		return 0, "", ui.Exit(ui.Failed, errors.New(stopped))
+	}
+	return 0, stopped, nil
 }
 
 // slowest is how many times longer than usual a run may take before it is stopped.
