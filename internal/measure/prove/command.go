@@ -39,7 +39,7 @@ type Command struct {
 	Metrics []Printed
 	Timeout time.Duration // of one sample; 0: no limit
 	Late    error         // returned if a sample exceeds Timeout; may be nil
-	Dir     string        // working directory
+	Dir     string        // working directory; "": that of this process
 	Clock   interface{ Now() time.Time }
 	// Mark is the tag in the environment of all processes of the command.
 	Mark string
@@ -56,7 +56,7 @@ type Command struct {
 // Check returns an error if the program does not exist.
 func (c *Command) Check(context.Context) error {
 	name := c.Args[0]
-	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) && c.Dir != "" {
 		name = filepath.Join(c.Dir, name)
 	}
 	if _, err := exec.LookPath(name); err != nil {

@@ -261,6 +261,23 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
+// TestCheckHere: a program in the working directory, of this process or of the work, is found there.
+func TestCheckHere(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "bench"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := &Command{Args: []string{"./bench"}, Dir: dir}
+	if err := elsewhere.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Chdir(dir)
+	here := &Command{Args: []string{"./bench"}}
+	if err := here.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUnfitOnBattery: a second battery may be the one in use.
 func TestUnfitOnBattery(t *testing.T) {
 	h := testkitmachine.Mounted(t, map[string]string{"/sys/class/power_supply/BAT0/status": "Not charging\n", "/sys/class/power_supply/BAT1/status": "Discharging\n"})
