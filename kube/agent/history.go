@@ -153,29 +153,30 @@ func because(reason, rule string) string {
 	return reason
 }
 
-// owed is an event still to be created, because the API server did not answer or the Profile object
-// was unknown. This is normal after a boot, when the accepted profile is applied first.
-type owed struct {
+// queuedEvent is an event that could not be created yet, because the API server did not answer or
+// the Profile object was unknown. This is normal after a boot, when the accepted profile is applied
+// first.
+type queuedEvent struct {
 	Event
 	at time.Time
 }
 
-// maxOwed limits the queued events; the oldest are dropped.
-const maxOwed = 100
+// maxQueued limits the queued events; the oldest are dropped.
+const maxQueued = 100
 
-// owe queues events for pay.
-func (a *running) owe(events []Event, at time.Time) {
+// enqueue queues events for sendQueued.
+func (a *running) enqueue(events []Event, at time.Time) {
 	for _, e := range events {
-		a.owed = append(a.owed, owed{e, at})
+		a.queue = append(a.queue, queuedEvent{e, at})
 	}
-	a.owed = a.owed[max(0, len(a.owed)-maxOwed):]
+	a.queue = a.queue[max(0, len(a.queue)-maxQueued):]
 }
 
-// pay creates the queued events in order. It returns false if one must be retried. Events that the
-// API server rejects are dropped.
-func (a *running) pay(ctx context.Context, p *tuned.Profile, log *slog.Logger) bool {
-	for len(a.owed) > 0 {
-		e := a.owed[0]
+// sendQueued creates the queued events in order. It returns false if one must be retried. Events
+// that the API server rejects are dropped.
+func (a *running) sendQueued(ctx context.Context, p *tuned.Profile, log *slog.Logger) bool {
+	for len(a.queue) > 0 {
+		e := a.queue[0]
 		if err := a.client.event(ctx, p, e.Event, e.at); err != nil {
 			a.tally.notReported()
 			log.Warn("event", "reason", e.Reason, "error", err)
@@ -183,7 +184,7 @@ func (a *running) pay(ctx context.Context, p *tuned.Profile, log *slog.Logger) b
 				return false
 			}
 		}
-		a.owed = a.owed[1:]
+		a.queue = a.queue[1:]
 	}
 	return true
 }

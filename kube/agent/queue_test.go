@@ -120,11 +120,11 @@ func TestOwed(t *testing.T) {
 	told("Applied: transaction 8")
 
 	// There is a bound to it.
-	for i := range 3 * maxOwed {
-		a.owe([]Event{event(false, "Applied", "transaction %d", i)}, time.Now())
+	for i := range 3 * maxQueued {
+		a.enqueue([]Event{event(false, "Applied", "transaction %d", i)}, time.Now())
 	}
-	if len(a.owed) != maxOwed || a.owed[maxOwed-1].Text != fmt.Sprint("transaction ", 3*maxOwed-1) {
-		t.Errorf("%d are kept, the last is %+v", len(a.owed), a.owed[len(a.owed)-1])
+	if len(a.queue) != maxQueued || a.queue[maxQueued-1].Text != fmt.Sprint("transaction ", 3*maxQueued-1) {
+		t.Errorf("%d are kept, the last is %+v", len(a.queue), a.queue[len(a.queue)-1])
 	}
 }
 

@@ -112,8 +112,8 @@ type running struct {
 	last   Outcome
 	// setGone reports whether the watch saw the DaemonSet's deletion; nil without a DaemonSet.
 	setGone func() bool
-	told    bool   // true after the first report
-	owed    []owed // oldest first
+	told    bool          // true after the first report
+	queue   []queuedEvent // oldest first
 }
 
 // said reports whether conditions contains every condition in now.
@@ -138,7 +138,7 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	switch {
 	case out.Busy:
 		log.Info("another transaction runs on the node", "error", out.Err)
-		a.owe(Deeds(out), time.Now())
+		a.enqueue(Deeds(out), time.Now())
 		return false
 	case out.Err != nil && out.fault() != a.last.fault():
 		log.Error("the node's profile was not changed", "error", out.Err)
@@ -149,16 +149,16 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 	a.last = out
 	switch {
 	case !heard:
-		a.owe(Deeds(out), time.Now())
+		a.enqueue(Deeds(out), time.Now())
 		return fine
 	case p == nil:
-		a.owed = nil // the object of these events is gone
+		a.queue = nil // the object of these events is gone
 		return fine
 	case p.NodeTuningOwner() != "":
 		if out.fault() != last.fault() {
 			log.Warn("no profile is applied, no status is written", "why", theOperands(p.NodeTuningOwner()))
 		}
-		a.owed = nil
+		a.queue = nil
 		return fine
 	}
 	// Events go first: if the agent is killed in between, its successor repeats them rather than
@@ -167,8 +167,8 @@ func (a *running) look(ctx context.Context, heard bool, p *tuned.Profile) (fine 
 		last = out // the previous agent has reported it
 	}
 	a.told = true
-	a.owe(Events(last, out, p.Spec.Config.TunedProfile), time.Now())
-	if !a.pay(ctx, p, log) {
+	a.enqueue(Events(last, out, p.Spec.Config.TunedProfile), time.Now())
+	if !a.sendQueued(ctx, p, log) {
 		fine = false
 	}
 	if err := a.client.report(ctx, p, out, time.Now()); err != nil {
