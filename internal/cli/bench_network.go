@@ -73,7 +73,7 @@ with --overlay ` + cellNames(network.OverlayCells()) + `; with --change-offloads
 	f.StringVar(&o.bytes, "bytes", "", "maximum transfer of each throughput measurement, such as 10GiB (default 1GiB)")
 	f.DurationVar(&o.every, "every", network.DefaultEvery, "interval of UDP probes, such as 20ms")
 	f.IntVar(&o.size, "size", network.DefaultSize, "payload of a UDP probe in bytes")
-	f.BoolVar(&o.changeOffloads, "change-offloads", false, "also measure with each offload of this machine's device switched, on trial")
+	f.BoolVar(&o.changeOffloads, "change-offloads", false, "also measure with each offload of this machine's device temporarily in its other state, one offload at a time")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be measured, and measure nothing")
 	for _, only := range []string{"key", "cells", "for", "bytes", "every", "size", "change-offloads", "dry-run"} {
 		cliutil.Excludes(c, "serve", "--serve does what the client requests", only)

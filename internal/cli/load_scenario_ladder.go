@@ -32,7 +32,7 @@ import (
 	"fettle.dev/fettle/internal/ui"
 )
 
-// recovery is the pause after a run that failed, in which the server ends what it still has.
+// recovery is the pause after a failed run, in which the server completes its remaining requests.
 const recovery = 2 * time.Second
 
 // parseLadder parses the range of --ladder: LOWEST..HIGHEST.
@@ -260,9 +260,9 @@ func (c *climb) remove(ctx context.Context, p *scenario.Plan) error {
 	return ui.Hinted(ui.Failed, fmt.Errorf("%s of run %s may be left; the first is %s %s: %s: %s", internaltext.Count(len(left), "object"), p.Run, left[0].Step, left[0].Name, left[0].State, left[0].Text), again)
 }
 
-// findLimits audits the observed server in runs with the lowest number of hosts and in runs with a
-// failure, in turns. What only the second have are the limits. Just below the edge the server has
-// reached them too.
+// findLimits audits the observed server alternately in runs with the lowest number of hosts and in
+// runs with a failure. The limits are the findings that only the runs with a failure have. A run
+// just below the edge would be no comparison, because the server has reached its limits there too.
 func (c *climb) findLimits(ctx context.Context, x *scenario.Result, low int) error {
 	l := x.Ladder
 	l.Observed = c.o.observe
@@ -292,7 +292,7 @@ func (c *climb) findLimits(ctx context.Context, x *scenario.Result, low int) err
 		l.Limits = append(l.Limits, scenario.Limit{ID: cause.ID, Text: cause.Text, Fix: "for details, run on the server: " + cause.Next})
 	}
 	if len(l.Limits) == 0 {
-		l.NoLimit = "the audits with a failure show nothing that those without lack"
+		l.NoLimit = "the audits of runs with a failure have no finding that is missing in the others"
 	}
 	x.Conclude()
 	return nil

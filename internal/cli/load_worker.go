@@ -43,7 +43,7 @@ allowed.`,
 			return err
 		},
 	}
-	c.Flags().StringArrayVar(&jobs, "job", nil, "file with the job, which kubectl fettle load stores in a Secret, or with a part of it; repeatable; the caller sends only the addresses")
+	c.Flags().StringArrayVar(&jobs, "job", nil, "file with the job or a part of the job, from the Secret of kubectl fettle load; repeatable; the caller then sends only the addresses")
 	c.Flags().DurationVar(&within, "caller-within", 0, "end if no caller sends a message within this time, such as 3m (default no limit)")
 	cliutil.Between(c.Flags(), "caller-within", time.Second, 24*time.Hour, 3*time.Minute)
 	return c
@@ -55,7 +55,7 @@ type worker struct {
 	fleet.Worker
 }
 
-// Prepare chooses the kind by the job: that of a scenario has the text of its file.
+// Prepare determines the kind of a job: only the job of a scenario contains the text of a file.
 func (w *worker) Prepare(ctx context.Context, job []byte) (*fleet.Ready, error) {
 	var kind struct {
 		Text []byte `json:"text"`

@@ -17,8 +17,8 @@ import (
 func numaCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "numa", Short: "Show where memory, CPUs and devices are; move processes",
-		Long: `Shows the NUMA nodes of a machine: their CPUs, memory, distances and devices. Runs or
-moves processes on some of them.`,
+		Long: `Shows the NUMA nodes of a machine: their CPUs, memory, distances and devices. Runs
+processes on some nodes, or moves processes there.`,
 		Args: cliutil.KnownVerb, RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(numaShowCommand(a), numaAdviseCommand(a), numaBalanceCommand(a), numaRunCommand(a))

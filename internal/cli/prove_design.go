@@ -182,7 +182,7 @@ func (o *proveOptions) suits(f *pflag.FlagSet) error {
 	case o.Live && o.Bench != "":
 		return ui.Without(errors.New("want --bench or --live, not both"), "--live")
 	case o.Bench != "":
-		foreign, why = append(ofMetric, ofLive...), "does not work with --bench, whose cells have one metric"
+		foreign, why = append(ofMetric, ofLive...), "does not work with --bench: each benchmark has one fixed metric"
 	case o.Live:
 		foreign, why = ofCommand, "works with a command, not with --live"
 	}

@@ -56,7 +56,7 @@ func cpusFlag(c *cobra.Command, cpus *string) {
 }
 
 func quietArgs(c *cobra.Command, args []string) error {
-	err := errors.New("the command to run stands after --")
+	err := errors.New("the command to run must follow --")
 	switch {
 	case len(args) == 0 && c.ArgsLenAtDash() == 0:
 		return ui.Hinted(ui.Usage, errors.New("no command after --"), "for example: fettle quiet -- make bench; without -- the quiet state stays until fettle undo")
@@ -72,9 +72,9 @@ func quietCheckCommand(a *app) *cobra.Command {
 	var o quiet.Options
 	c := &cobra.Command{
 		Use: "check", Short: "Show why measurements here are noisy, worst first",
-		Long: `Measures for some seconds how unevenly a CPU works, and what takes its time: other tasks,
-interrupts, the hypervisor. It also lists the settings that make measurements differ, and
-the timers that elapse soon. It changes nothing.`,
+		Long: `Measures for some seconds how much the speed of a CPU varies, and what takes its time:
+other tasks, interrupts, the hypervisor. It also lists the settings that make measurements
+vary, and the timers that elapse soon. It changes nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.quietCheck(c.Context(), o) },
 	}
@@ -208,7 +208,7 @@ func refuseSecondQuiet(m *tune.Machine) error {
 	}
 	if tx := quiet.Standing(m.Host, state); tx > 0 {
 		return ui.Hinted(ui.Refused, fmt.Errorf("the machine is quiet already (transaction %d); nothing changed", tx),
-			fmt.Sprintf("fettle undo %d ends this state; to measure in it, run the command itself, on the measured CPUs (taskset)", tx))
+			fmt.Sprintf("fettle undo %d ends this state; to measure in this state, run the command without fettle quiet on the measured CPUs (taskset)", tx))
 	}
 	return nil
 }

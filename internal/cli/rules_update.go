@@ -68,7 +68,7 @@ func (a *app) released() (*internalupdate.Update, error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		if _, serr := os.Stat(a.updates().Dir); serr == nil {
-			a.screen.SayOnce("only root can read updates of rules and profiles, so those of the program apply")
+			a.screen.SayOnce("only root can read updates of rules and profiles; the built-in rules and profiles are used")
 		}
 		return nil, nil
 	case err != nil:
@@ -108,7 +108,7 @@ func (a *app) rulesStage(ctx context.Context, file, key string, older bool) erro
 	data, by, err := internalupdate.Read(file, keys)
 	switch {
 	case errors.Is(err, internalupdate.ErrSignature):
-		return ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", file, err), "fettle rules stage FILE --key PUBLIC.pem takes the key of another publisher")
+		return ui.Hinted(ui.Refused, fmt.Errorf("%s: %w", file, err), "if you trust another publisher, give its key: fettle rules stage FILE --key PUBLIC.pem")
 	case errors.Is(err, fs.ErrNotExist):
 		return ui.Hinted(ui.Usage, err, noUpdate)
 	case err != nil:

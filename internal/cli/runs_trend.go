@@ -36,8 +36,8 @@ Without FILE it reads the runs of this machine: the same benchmark, load or comm
 an experiment (without its change) is a series. FILE has records of runs (fettle runs
 export), the output of go test -bench, or JSON of JMH; name files in the order of time.
 prometheus:URL:EXPR asks a Prometheus. At least 7 measurements are needed, 3 of them
-after the change. If no series changes, at most 5 % of the users see a false change,
-although they look after each measurement.`,
+after the change. If no series changes, the probability that a change is reported is at
+most 5 %, also for users who look after each measurement.`,
 		Annotations: map[string]string{moreFormats: string(cliutil.OpenMetrics)},
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.textfile.run(c.Context(), "trend", func() error { return a.runsTrend(c.Context(), args, &o) })
@@ -47,7 +47,7 @@ although they look after each measurement.`,
 	f.StringVar(&o.series, "series", "", "only series whose name contains this `TEXT`")
 	f.StringVar(&o.margin, "margin", "2%", "smallest change that matters, in percent")
 	f.StringVar(&o.since, "since", "", "compare with the level of this long ago, such as 14d; all measurements are used")
-	f.StringVar(&o.expect, "expect", "", "exit with 3 unless this is so: no-worse (no series is worse than at --since, or without it than before its first change)")
+	f.StringVar(&o.expect, "expect", "", "exit with 3 unless this is met: no-worse (no series is worse than at --since; without --since, than before its first change)")
 	f.StringVar(&o.over, "over", "14d", "with prometheus:URL:EXPR: read the values of this time until now")
 	f.StringVar(&o.step, "step", "", "with prometheus:URL:EXPR: time between two values, which replaces $window in EXPR (default a 200th of --over)")
 	f.StringVar(&o.query.Unit, "unit", "", "with prometheus:URL:EXPR: unit of the values")

@@ -31,11 +31,12 @@ func searchCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "search (--space NAME | --try SETTING=V,V...) (-- COMMAND... | --bench NAME)", Short: "Search for better values of several settings, and prove them",
 		Long: `Measures the command with combinations of the given values, and looks for the one with
-the best result. Every fourth run has the machine's present values, so drift does not
-count. A combination that fails, exceeds --stop-above or twice takes five times as long
-is not tried again, nor is any beyond it. The best combination is then tested like by
-fettle prove: only that result counts, because the best of many noisy runs looks
-better than it is. If a gain is unlikely, the search ends early.
+the best result. Every fourth run has the machine's present values, so drift of the
+machine does not count. A combination that fails, exceeds --stop-above or twice takes
+five times as long is not tried again, and neither are combinations that change the same
+settings even more. The best combination is then tested as by fettle prove: only that
+result counts, because the best of many noisy runs looks better than it is. If a gain is
+unlikely, the search ends early.
 
 The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 		Args: o.checkWork,
@@ -56,7 +57,7 @@ The machine is restored when fettle ends, also after Ctrl-C or kill -9.`,
 	f.StringVar(&o.Unit, "unit", "", "unit of --metric, if the command prints it")
 	f.BoolVar(&o.More, "higher-is-better", false, "higher values of --metric are better")
 	f.Float64Var(&o.Percentile, "percentile", -1, "use this percentile, 0 to 100, of the numbers that REGEXP finds in a run (default: use the last number)")
-	f.StringArrayVar(&o.Caps, "stop-above", nil, "never try a combination again in which METRIC exceeds VALUE, as METRIC:VALUE, such as max-memory:2000000000; repeatable")
+	f.StringArrayVar(&o.Caps, "stop-above", nil, "do not try a combination again if METRIC exceeded VALUE, as METRIC:VALUE, such as max-memory:2000000000; repeatable")
 	f.StringVar(&o.Bench, "bench", "", "measure this benchmark instead of COMMAND: disk:randrw, disk:stream-read@/srv, memory:thp-random, postgres:clients-8")
 	f.StringVar(&o.Fio, "fio", "", "with --bench disk: path of the fio program (default fio in PATH)")
 	f.StringVar(&o.Margin, "margin", "2%", "smallest gain that matters, in percent")
@@ -124,7 +125,7 @@ func (o *searchOptions) check(c *cobra.Command, args []string) error {
 	}
 	for _, name := range ofMetric {
 		if o.Bench != "" && f.Lookup(name) != nil && f.Changed(name) {
-			return ui.Without(fmt.Errorf("--%s does not work with --bench, whose cells have one metric", name), "--"+name)
+			return ui.Without(fmt.Errorf("--%s does not work with --bench: each benchmark has one fixed metric", name), "--"+name)
 		}
 	}
 	if f.Changed("fio") && o.Bench == "" {

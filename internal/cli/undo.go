@@ -28,7 +28,7 @@ func undoCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "undo [TRANSACTION...]", Short: "Restore all values from before fettle, or undo one change",
 		Long: `Restores the values before fettle's changes. Without TRANSACTION it undoes all of them.
-With TRANSACTION it undoes only that; values set by later transactions stay. A value
+With TRANSACTION it undoes only this; values set by later transactions stay. A value
 that another program has changed since is kept and listed. Old values that stay in force
 until a reboot, or until a program ends, are listed too.`,
 		RunE: func(c *cobra.Command, args []string) error {

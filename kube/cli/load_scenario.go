@@ -132,14 +132,14 @@ func (o *loadScenarioOptions) expect(ctx context.Context, job *scenario.Job) (*s
 	return p, nil
 }
 
-// check returns the plan of a run, and errors that need no address.
+// check returns the plan of a run, and the errors that can be found without real addresses.
 func (o *loadScenarioOptions) check(ctx context.Context, job *scenario.Job) (*scenario.Plan, error) {
 	p, err := o.expect(ctx, job)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(p.Commands) > 0:
-		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s runs commands (%s), which pods do not: their image has no other programs, and each would run them in a container of its own", p.Name, strings.Join(slices.Compact(slices.Clone(p.Commands)), ", ")), "for kubectl use a file without command steps; fettle load scenario FILE --allow-commands runs them on one machine")
+		return nil, ui.Hinted(ui.Refused, fmt.Errorf("%s runs commands (%s), which is impossible in pods: their image has no other programs, and each pod would run them in its own container", p.Name, strings.Join(slices.Compact(slices.Clone(p.Commands)), ", ")), "for kubectl use a file without command steps; fettle load scenario FILE --allow-commands runs them on one machine")
 	case p.Hosts() < o.count:
 		return nil, ui.Instead(ui.Usage, fmt.Errorf("%s: too few for %s; each generator needs at least one", text.Count(p.Hosts(), "host"), text.Count(o.count, "generator")), "", fmt.Sprintf("--generators=%d", p.Hosts()))
 	case p.Least() > longestScenario:

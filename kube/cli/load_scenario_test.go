@@ -229,8 +229,8 @@ func TestLoadScenarioRefused(t *testing.T) {
 	}{
 		{[]string{write("other.yaml", get)}, ui.Refused, "web.shop.svc:80 is not allowed; load only your own servers"},
 		{[]string{write("self.yaml", get), "--scenario-server", "web=http://localhost"}, ui.Refused, "localhost:80 is a loopback address: each generator would load its own pod"},
-		{[]string{write("command.yaml", "[{name: a, command: [date]}]"), allowed}, ui.Refused, "t runs commands (date), which pods do not"},
-		{[]string{write("once.yaml", `[{name: a, once: true, http: {url: "${web}/"}}]`), allowed, "--generators", "2"}, ui.Usage, "once needs a meeting of all hosts"},
+		{[]string{write("command.yaml", "[{name: a, command: [date]}]"), allowed}, ui.Refused, "t runs commands (date), which is impossible in pods"},
+		{[]string{write("once.yaml", `[{name: a, once: true, http: {url: "${web}/"}}]`), allowed, "--generators", "2"}, ui.Usage, "all hosts wait for each other, which is impossible with several generators"},
 		{[]string{write("few.yaml", get), allowed, "--generators", "5"}, ui.Usage, "4 hosts: too few for 5 generators"},
 		{[]string{write("post.yaml", `[{name: a, http: {url: "${web}/", body: x}}]`), allowed}, ui.Refused, "say in which organization, with which prefix, and for how many hosts at most"},
 		{[]string{write("server.yaml", get), allowed, "--scenario-server", "wep=http://localhost"}, ui.Usage, `server wep: the scenario has no server of this name (did you mean "web"?)`},

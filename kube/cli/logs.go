@@ -65,7 +65,7 @@ FILE is a path from the root of the volume; . is all of its logs.
 	o.Common(c)
 	f.StringVar(&o.Save, "save", "", "also write all groups into this file of this machine, for fettle logs merge")
 	f.StringVar(&o.claim, "claim", "", "PersistentVolumeClaim with the logs")
-	f.IntVar(&o.count, "pods", 4, "number of pods that read")
+	f.IntVar(&o.count, "pods", 4, "number of pods that read the logs")
 	f.Int64Var(&o.user, "user-id", job.User, "user ID of the pods, which must be able to read the logs; OpenShift chooses it")
 	f.BoolVar(&o.dryRun, "dry-run", false, "print the object, and create nothing")
 	cliutil.Between(f, "pods", 1, job.MaxCount, 8)

@@ -49,7 +49,7 @@ func ParseGate(text string) (*Gate, error) {
 	}
 	switch {
 	case g.Observed():
-		return nil, fmt.Errorf("%q: servers are not observed; want create, scheduled or ready with a percentile, or errors or rate", text)
+		return nil, fmt.Errorf("%q: kubectl fettle load does not observe servers; want create, scheduled or ready with a percentile, or errors or rate", text)
 	case of == "" && g.Wants() > 0:
 		return nil, fmt.Errorf("%q: want create, scheduled or ready before the percentile", text)
 	case of != "" && g.Wants() == 0:

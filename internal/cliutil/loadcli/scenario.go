@@ -236,7 +236,7 @@ func (o *Scenario) load(j *scenario.Job, s *scenario.Scenario) (err error) {
 	}
 	if o.Given("for") {
 		if l.Rate == 0 {
-			return ui.Without(errors.New("--for needs a rate; without one the hosts run the steps --repeat times"), "--for")
+			return ui.Without(errors.New("--for needs a rate; without a rate each host runs the steps --repeat times"), "--for")
 		}
 		l.For = o.Length
 	}
@@ -313,7 +313,7 @@ func (o *Scenario) serverHint(err error) error {
 	return err
 }
 
-// common returns what all names, which are sorted, begin with.
+// common returns the longest common prefix of sorted names.
 func common(names []string) string {
 	first, last := names[0], names[len(names)-1]
 	n := 0

@@ -218,7 +218,7 @@ func (st *Status) Summarize() ui.Headline {
 		case len(others) > 0:
 			h.Line("no profile of fettle active")
 		default:
-			h.Line("no profile of fettle active; fettle recommend names one that suits")
+			h.Line("no profile of fettle active; fettle recommend shows a suitable one")
 		}
 	} else {
 		post := ""

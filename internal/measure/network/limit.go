@@ -195,7 +195,7 @@ func (f *finder) loss() *Limit {
 	case f.scales > scaling:
 		return &Limit{LimitLoss, fmt.Sprintf("%s of the segments were sent again, and more streams have %.1f times the throughput", again, f.scales), "", "look for errors of the interfaces and for overloaded links on the path"}
 	case f.scales <= scaling:
-		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, without a queue, and more streams have no more throughput: packets above about %s Mbit/s are dropped", again, f.frames()), "", ""}
+		return &Limit{LimitPolicer, fmt.Sprintf("%s of the segments were sent again, no queue was measured, and more streams do not add throughput: packets that exceed about %s Mbit/s are dropped", again, f.frames()), "", ""}
 	default:
 		return &Limit{Word: LimitUnknown, Text: fmt.Sprintf("%s of the segments were sent again; one and several streams together (--cells %s-1,%[2]s-8) distinguish loss from a policer", again, f.cell.Kind)}
 	}

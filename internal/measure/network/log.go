@@ -33,8 +33,8 @@ const maxLog = 1 << 22
 // maxCopies is the number of times that a network may deliver a probe on average.
 const maxCopies = 4
 
-// log returns a part of the log of a train, from an entry on. All parts are of the log at the time of
-// the first.
+// log returns a part of the log of a train, from an entry on. All parts show the log as it was when
+// the first was requested.
 func (r *reflector) log(train uint32, from int) *trainLog {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *Client) log(ctx context.Context, train uint32, sent int64) (all []logEn
 func (l *trainLog) check(probes, before, n int, sent int64) error {
 	switch {
 	case l.Unlogged > 0:
-		return fmt.Errorf("%d probes came after its log of %d was full; does the network duplicate packets?", l.Unlogged, l.Probes)
+		return fmt.Errorf("%d probes arrived after its log of %d was full; does the network duplicate packets?", l.Unlogged, l.Probes)
 	case l.Probes < 0 || int64(l.Probes) > maxCopies*sent:
 		return fmt.Errorf("its log has %d probes, but %d were sent", l.Probes, sent)
 	case l.Probes != probes:

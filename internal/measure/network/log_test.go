@@ -54,15 +54,15 @@ func TestFalseLogs(t *testing.T) {
 		return p
 	}
 	for want, lie := range map[string]func(from int) trainLog{
-		"":                                  func(from int) trainLog { return trainLog{Probes: maxCopies * sent, Part: part(200)} },
-		"-1 probes":                         func(int) trainLog { return trainLog{Probes: -1} },
-		"401 probes, but 100 were sent":     func(int) trainLog { return trainLog{Probes: maxCopies*sent + 1, Part: part(1)} },
-		"10 probes at first, and 12 later":  func(from int) trainLog { return trainLog{Probes: 10 + 2*from, Part: part(1)} },
-		"10 probes, but it sent 4":          func(from int) trainLog { return trainLog{Probes: 10, Part: part(max(0, 4-from))} },
-		"10 probes, but it sent 11":         func(int) trainLog { return trainLog{Probes: 10, Part: part(11)} },
-		"5 probes came after its log of 10": func(int) trainLog { return trainLog{Probes: 10, Part: part(10), Unlogged: 5} },
-		"want a multiple of 21":             func(int) trainLog { return trainLog{Probes: 1, Part: make([]byte, 22)} },
-		"the peer 192.0.2.1:1 is lost":      func(int) trainLog { time.Sleep(time.Second); return trainLog{Probes: 10, Part: part(1)} }, // 10 s
+		"":                                     func(from int) trainLog { return trainLog{Probes: maxCopies * sent, Part: part(200)} },
+		"-1 probes":                            func(int) trainLog { return trainLog{Probes: -1} },
+		"401 probes, but 100 were sent":        func(int) trainLog { return trainLog{Probes: maxCopies*sent + 1, Part: part(1)} },
+		"10 probes at first, and 12 later":     func(from int) trainLog { return trainLog{Probes: 10 + 2*from, Part: part(1)} },
+		"10 probes, but it sent 4":             func(from int) trainLog { return trainLog{Probes: 10, Part: part(max(0, 4-from))} },
+		"10 probes, but it sent 11":            func(int) trainLog { return trainLog{Probes: 10, Part: part(11)} },
+		"5 probes arrived after its log of 10": func(int) trainLog { return trainLog{Probes: 10, Part: part(10), Unlogged: 5} },
+		"want a multiple of 21":                func(int) trainLog { return trainLog{Probes: 1, Part: make([]byte, 22)} },
+		"the peer 192.0.2.1:1 is lost":         func(int) trainLog { time.Sleep(time.Second); return trainLog{Probes: 10, Part: part(1)} }, // 10 s
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			here, there := net.Pipe()

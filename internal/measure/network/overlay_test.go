@@ -43,10 +43,10 @@ func TestNoDifference(t *testing.T) {
 		figure     Figure
 		want       string
 	}{
-		{"request-1", addedP50, Figure{Value: 5e-6, Interval: &[2]float64{-2e-6, 9e-6}}, "overlay: no difference that can be told in request-1"},
+		{"request-1", addedP50, Figure{Value: 5e-6, Interval: &[2]float64{-2e-6, 9e-6}}, "overlay: no measurable difference in request-1"},
 		{"request-1", addedP50, Figure{Value: 5e-6, Interval: &[2]float64{2e-6, 9e-6}}, "overlay: request-1 adds 5 us"},
-		{"request-1", addedP50, Figure{Value: 5e-6}, "overlay: no difference that can be told in request-1"},
-		{"send-1", goodputFactor, Figure{Value: 0.98, Interval: &[2]float64{0.9, 1.1}}, "overlay: no difference of goodput that can be told in send-1"},
+		{"request-1", addedP50, Figure{Value: 5e-6}, "overlay: no measurable difference in request-1"},
+		{"send-1", goodputFactor, Figure{Value: 0.98, Interval: &[2]float64{0.9, 1.1}}, "overlay: no measurable difference of goodput in send-1"},
 		{"send-1", goodputFactor, Figure{Value: 0.6, Interval: &[2]float64{0.5, 0.7}}, "overlay: 60 % of send-1"},
 	} {
 		x.figure.Name = x.name

@@ -215,8 +215,8 @@ func (p *Peer) converse(ctx context.Context, c *control) error {
 	}
 }
 
-// logOf returns the log of a train, from a probe on, when all of its probes that have come are logged
-// and replied to. It waits at most half of the time for which the client waits.
+// logOf waits until all arrived probes of a train are logged and answered, but at most half as long
+// as the client waits. It then returns the log of the train from a probe on.
 func (p *Peer) logOf(ctx context.Context, id uint32, from int) *trainLog {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -252,7 +252,7 @@ func (p *Peer) streams(ctx context.Context, n int) (conns []*net.TCPConn, err er
 			conns = append(conns, c)
 			continue
 		case <-late.C:
-			err = fmt.Errorf("%d of %d connections came within %v", len(conns), n, greeting)
+			err = fmt.Errorf("only %d of %d connections arrived within %v", len(conns), n, greeting)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}

@@ -36,7 +36,7 @@ func (r *Result) Headline() (h ui.Headline) {
 			case f.Interval == nil:
 				more = "an unknown time (too few runs)"
 			case f.Interval[0] <= 0:
-				more = "no time that can be told"
+				more = "no measurable time"
 			}
 			added = append(added, fmt.Sprintf("%s (%s)", more, strings.TrimPrefix(s.Cell, "loaded-")))
 		}

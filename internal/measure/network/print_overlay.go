@@ -34,7 +34,7 @@ func (o *Overlay) line(h *ui.Headline) string {
 		if f, is := c.Figure(goodputFactor); is {
 			share := h.Value("overlay_"+key+"_goodput_factor", f.Value, text.Percent(f.Value)) + " of " + c.Cell
 			if f.mayBe(1) {
-				share = "no difference of goodput that can be told in " + c.Cell
+				share = "no measurable difference of goodput in " + c.Cell
 			}
 			if cpu, is := c.Figure(cpuFactor); is {
 				times := h.Value("overlay_"+key+"_cpu_factor", cpu.Value, unit.Digits(cpu.Value))
@@ -46,7 +46,7 @@ func (o *Overlay) line(h *ui.Headline) string {
 		} else if f, is := c.Figure(addedP50); is {
 			adds := c.Cell + " adds " + h.Value("overlay_"+key+"_added_s", f.Value, signedSeconds(f.Value))
 			if f.mayBe(0) {
-				adds = "no difference that can be told in " + c.Cell
+				adds = "no measurable difference in " + c.Cell
 			}
 			words = append(words, adds)
 		}

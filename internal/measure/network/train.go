@@ -122,7 +122,8 @@ func (t *train) send(ctx context.Context, run time.Duration) error {
 	return nil
 }
 
-// read takes the replies until the read deadline, and then those that have come before it.
+// read takes replies until the read deadline. It then takes those that arrived before the deadline
+// and are still in the socket's buffer.
 func (t *train) read() {
 	defer close(t.ended)
 	c, tag := t.client, t.client.session.tag()
@@ -280,7 +281,7 @@ func (t *train) lost() (up, down float64) {
 // sample returns the values of a train.
 func (t *train) sample() (sample, error) {
 	if t.down.Received == 0 {
-		return nil, fmt.Errorf("%d UDP probes were sent, the peer received %d, and no answer came; a firewall may drop UDP", t.sent(), t.up.Received)
+		return nil, fmt.Errorf("%d UDP probes were sent, the peer received %d, and no answer arrived; a firewall may drop UDP", t.sent(), t.up.Received)
 	}
 	up, down := t.lost()
 	v := sample{

@@ -292,7 +292,7 @@ func (c *Course) warnings(ending Ending) (out []string) {
 		out = append(out, fmt.Sprintf("the change also affects the covariate %s (%s %%, p %s), so the correction for it may hide or create part of the effect; also measure without --covariate", b.Name, unit.SignedPercent(math.Expm1(b.Difference)), unit.Digits(b.P)))
 	}
 	if c.short {
-		out = append(out, "the budget was too short for warm-up runs, so each run also shows what the run before it left, which may be one of the other side")
+		out = append(out, "the budget was too short for warm-up runs, so effects of the previous run, possibly of the other side, are in each result")
 	}
 	if c.washout > c.design.Washout {
 		out = append(out, "the machine took longer to settle after a switch; more runs were dropped than requested")

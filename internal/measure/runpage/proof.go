@@ -296,6 +296,6 @@ func changes(p *page.Page, e *prove.Evidence) {
 		p.Table(grid(e.Change.Settings, "setting", "A, without", "B, with", "why").Table(""))
 	}
 	if n := len(e.Change.Left); n > 0 {
-		p.Fold(fmt.Sprintf("%s of the change cannot be in force on this machine and were not tested", text.Count(n, "value")), grid(e.Change.Left, "setting", "value", "why not").Table("Values that were not tested"))
+		p.Fold(fmt.Sprintf("not tested: %s of the change that cannot be in force on this machine", text.Count(n, "value")), grid(e.Change.Left, "setting", "value", "why not").Table("Values that were not tested"))
 	}
 }

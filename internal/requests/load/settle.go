@@ -97,7 +97,7 @@ func trend(x []float64) State {
 func (w *WarmUp) text(counts float64) string {
 	switch {
 	case w.State == Unsettled:
-		return fmt.Sprintf("still getting faster at the end (p50 %s at first, %s in the last %s s; only those count); measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), unit.Digits(counts))
+		return fmt.Sprintf("still getting faster at the end (p50 %s at first, %s in the last %s s, which alone count); measure longer", unit.FormatSeconds(w.BeforeS), unit.FormatSeconds(w.AfterS), unit.Digits(counts))
 	case w.State == Worsening && w.LeftOutS == 0:
 		return "still getting slower at the end"
 	case w.LeftOutS > 0 && w.State == Worsening:

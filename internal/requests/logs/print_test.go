@@ -270,7 +270,7 @@ func TestPrintManyGroups(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n > 40 {
 		t.Errorf("%d lines:\n%s", n, out)
 	}
-	for _, want := range []string{"not shown: ", "(48 more: --wide)", "18 files more; --wide names them", "busiest hour of 100 (--wide)"} {
+	for _, want := range []string{"not shown: ", "(48 more: --wide)", "incomplete: also 18 files; --wide shows the names", "busiest hour of 100 (--wide)"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

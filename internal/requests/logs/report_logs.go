@@ -161,7 +161,7 @@ const mostIncomplete = 2
 // printIncomplete prints what could not be read.
 func printIncomplete(s *ui.Screen, incomplete []string) {
 	if n := len(incomplete) - mostIncomplete; n > 0 && s.Width > 0 && !s.Wide {
-		incomplete = append(incomplete[:mostIncomplete:mostIncomplete], fmt.Sprintf("incomplete: %s more; --wide names them", text.CountPlural(uint64(n), "file", "files")))
+		incomplete = append(incomplete[:mostIncomplete:mostIncomplete], fmt.Sprintf("incomplete: also %s; --wide shows the names", text.CountPlural(uint64(n), "file", "files")))
 	}
 	var h ui.Headline
 	for _, l := range incomplete {

@@ -175,7 +175,7 @@ func ofServer(h *ui.Headline, x *Server) string {
 	if x.Share != nil {
 		out += ", " + h.Value("server_share_percent", 100**x.Share, unit.Decimals(100**x.Share, 1)+" %")
 	}
-	return fmt.Sprintf("%s; the other %s are the network, TLS, queueing and the node (%s joined)", out, seconds("rest_mean_s", *x.RestMeanS), h.Count("joined", x.Joined, "run"))
+	return fmt.Sprintf("%s; the network, TLS, queueing and the node took the other %s (%s joined)", out, seconds("rest_mean_s", *x.RestMeanS), h.Count("joined", x.Joined, "run"))
 }
 
 // puppetNotes lists unread data and what limits the figures.

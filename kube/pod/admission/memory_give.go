@@ -79,7 +79,8 @@ func (a memoryAccounts) missing(want memoryRequest) string {
 }
 
 // hints returns the sets of NUMA nodes with room for all requests; they are the same for memory and
-// every huge page size. A node in use alone cannot join a set, nor the reverse.
+// every huge page size. A node that is used by itself cannot be part of a set, and a node that is
+// used in a set cannot be used by itself.
 func (a memoryAccounts) hints(want memoryRequest, reuse reusable) (hints []Hint, least int, held []string) {
 	ids, names := a.ids(), sorted(want)
 	least = len(ids)
@@ -215,7 +216,7 @@ func (a memoryAccounts) give(want memoryRequest, reuse reusable, hint Alignment,
 		}
 		best, ok := bestHint(slices.DeleteFunc(slices.Clone(hints), func(h Hint) bool { return h.Nodes&nodes != nodes }))
 		if !ok {
-			return refuse("the memory does not fit on NUMA nodes %s, nor on more of them%s", nodes, room())
+			return refuse("the memory does not fit on NUMA nodes %s, and not on any larger set of nodes%s", nodes, room())
 		}
 		if !best.Preferred && preferred {
 			return refuse("the memory does not fit on NUMA nodes %s, and needs %s%s", nodes, best.Nodes, room())

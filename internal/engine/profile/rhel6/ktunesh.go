@@ -25,7 +25,7 @@ func (im *importer) script(text string) error {
 		argv, simple := c.simple()
 		if len(c.tokens) > 0 && c.tokens[0].text == "process" {
 			for _, after := range s.top[i+1:] {
-				im.warn(scriptFile, after.line, after.text, "after the call of process, which follows start or stop: not imported")
+				im.warn(scriptFile, after.line, after.text, "comes after the call of process, so it runs after start or stop: not imported")
 			}
 			break
 		}

@@ -206,7 +206,7 @@ func TestWarnings(t *testing.T) {
 		{"ktune.sh", "start() {\n sysctl -w vm.swappiness=1 vm.swappiness=2\n}", "6.6.1", "overrides the value 1"},
 		{"ktune.sh", "start() {\n echo 1 > /sys/module/nothing/x\n}", "6.6.1", "this machine has no such file"},
 		{"ktune.sh", "case $1 in start) echo;; esac\n", "6.6.1", "has no start()"},
-		{"ktune.sh", "start() {\n :\n}\nprocess $@\nexit 0\n", "6.6.1", "after the call of process, which follows start or stop: not imported"},
+		{"ktune.sh", "start() {\n :\n}\nprocess $@\nexit 0\n", "6.6.1", "comes after the call of process, so it runs after start or stop: not imported"},
 	} {
 		root := rhel6Machine(t, c.release, today...)
 		machine.WriteFile(t, root, "/p/x/"+c.file, c.text+"\n")

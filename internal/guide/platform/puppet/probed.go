@@ -26,7 +26,7 @@ func FrontSource() platform.Source {
 			input(puppetserver.ForgedAlone, fact.Text, "Whether a catalog is refused or given without a certificate, but with headers that name its node (X-Client-DN)."),
 			input(puppetserver.ForgedBeside, fact.Text, "Whether another node's catalog is refused or given to a node's certificate with headers that name the other node."),
 			input(puppetserver.BelievingBackEnds, fact.List, "Sockets of Puppet Server that other machines reach and that give a catalog to such headers."),
-			input(puppetserver.AnonymousMetadata, fact.Text, "Whether a file's metadata is refused or given without a certificate, for a query that no cache has."),
+			input(puppetserver.AnonymousMetadata, fact.Text, "Whether a file's metadata is refused or given without a certificate, for a query whose answer is not in any cache."),
 			input(puppetserver.CachedMetadata, fact.Text, "Whether a file's metadata is refused or given without a certificate, for the query of agents that was just answered with a certificate."),
 			input(puppetserver.CachedAnswer, fact.Text, "Whether the metadata for the query of agents is current or stale, compared with the server."),
 			seconds(input(puppetserver.CachedAge, fact.Number, "Age of that answer, if its headers have one.")),

@@ -48,10 +48,10 @@ func (p *plan) addresses() error {
 	why := text.Sprintf("%s of users, up to %d system pods, and %d addresses for the node itself", text.Count(p.userPods, "pod"), p.systemPods, reserved)
 	if p.userPods == p.maxPods {
 		// The source's own example (9.1): 500 user pods need a /22.
-		why = text.Sprintf("%s, up to %d system pods in addition if all of these are users' pods, and %d addresses for the node itself", text.Count(p.maxPods, "pod"), p.systemPods, reserved)
+		why = text.Sprintf("%s, if all of them are users' pods, up to %d system pods in addition, and %d addresses for the node itself", text.Count(p.maxPods, "pod"), p.systemPods, reserved)
 	}
 	if p.maxPods > p.podsPerNode {
-		why += text.Sprintf("; today's nodes take %d, and a node with more cores may be added", p.podsPerNode)
+		why += text.Sprintf("; today's nodes take %d, but a node with more cores may be added", p.podsPerNode)
 	}
 	longest := prefixFor(wanted, reserved)
 	if p.hostPrefix == 0 {

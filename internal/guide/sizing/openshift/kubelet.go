@@ -118,7 +118,7 @@ func (p *plan) away() error {
 	case n == p.workers:
 		p.Note("the only worker is restarted: everything on it stops meanwhile")
 	case n > 1:
-		p.Note("%d of %s are away at once while the kubelets are changed; %s", n, text.Count(p.workers, "worker"), reason)
+		p.Note("%d of %s are unavailable at the same time while the kubelets are changed; %s", n, text.Count(p.workers, "worker"), reason)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (p *plan) topologyManager() error {
 	p.Files = append(p.Files, sizing.Artefact{Name: "feature-gate.yaml", What: "the features of the whole cluster", Checked: "the types of openshift/api", Content: text})
 	p.Steps = append(p.Steps, sizing.Step{
 		Do: "Enable the topology manager, before a kubelet has a policy for it", Command: "oc apply -f feature-gate.yaml",
-		Restarts: "each node, those of the control plane too, one at a time in each pool",
+		Restarts: "each node, also of the control plane; one at a time in each pool",
 		Check:    "oc get machineconfigpool: each is UPDATED; oc describe featuregate/cluster shows Feature Set: " + set,
 	})
 	return nil

@@ -104,7 +104,7 @@ func TestBadInput(t *testing.T) {
 		"nodes=3 version=3.11":                 "want a version from 4.1 to 4.22",
 		"nodes=3 version=4":                    "want a version from 4.1 to 4.22",
 		"nodes=10 pods=2200 pods-per-node=100": "10 is too few: 26 are needed",
-		"nodes=3 pods-per-node=15":             "leave no pod",
+		"nodes=3 pods-per-node=15":             "leave none for applications",
 		"nodes=3 pods-per-node=10 pods-per-core=20":                           "which is the upper limit",
 		"nodes=600 cluster-cidr=10.128.0.0/14":                                "a network of /13 or larger",
 		"nodes=3 cluster-cidr=10.128.0.0/24":                                  "larger",
@@ -217,7 +217,7 @@ func TestReasons(t *testing.T) {
 	for _, tt := range []struct{ said, value, want string }{
 		{"version=4.4 pods=6000 nodes=20", "network/host_prefix", "300 pods of users, up to 15 system pods, and 3 addresses for the node itself"},
 		{"version=4.4 pods=6000 nodes=20", "nodes/max_pods", "6,000 pods on 20 nodes are 300 per node, plus 15 system pods"},
-		{"version=4.4 pods=2200 pods-per-node=500", "network/host_prefix", "500 pods, up to 15 system pods in addition if all of these are users' pods, and 3 addresses for the node itself"},
+		{"version=4.4 pods=2200 pods-per-node=500", "network/host_prefix", "500 pods, if all of them are users' pods, up to 15 system pods in addition, and 3 addresses for the node itself"},
 		{"version=4.4 pods=2200 pods-per-node=500", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods, not 500: the documentation raises it if CPU and memory are free, without a number"},
 		{"nodes=3", "kubelet/kube_api_qps", "requests a second to the API server: the default, which suits a node with few pods"},
 		{"nodes=3", "nodes/workers", "as requested"},

@@ -113,10 +113,10 @@ func (p *plan) workerNodes() error {
 		p.podsPerNode = byCores
 	}
 	if p.podsPerNode <= p.systemPods {
-		return sizing.Instead("pods-per-node", standard, "%s on a node leave no pod for applications after the %s of the system", text.Count(p.podsPerNode, "pod"), text.Count(p.systemPods, "pod"))
+		return sizing.Instead("pods-per-node", standard, "%s per node leave none for applications, because the system needs %s", text.Count(p.podsPerNode, "pod"), text.Count(p.systemPods, "pod"))
 	}
 	p.Add(sizing.Value{Group: "nodes", Name: "max_pods", Value: p.podsPerNode, Unit: "pods", Why: why, Sources: node.Sources})
-	p.Add(sizing.Value{Group: "nodes", Name: "containers_per_node", Value: int(containers) * p.podsPerNode, Unit: "containers", Why: "each pod has one more, which holds its network", Sources: node.Sources})
+	p.Add(sizing.Value{Group: "nodes", Name: "containers_per_node", Value: int(containers) * p.podsPerNode, Unit: "containers", Why: "each pod has one container more, which holds its network", Sources: node.Sources})
 
 	needs := []need{{2, "the two routers of a new cluster"}}
 	if p.pods > 0 {
@@ -126,7 +126,7 @@ func (p *plan) workerNodes() error {
 			Group: "nodes", Name: "for_pods", Value: byFormula, Unit: "nodes",
 			Why:     quotient(p.pods, p.podsPerNode),
 			Sources: inSection(p.Table("openshift-maximums"), "9.3"),
-			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: text.Sprintf("if %d of the %d are the system's pods, which the formula overlooks", p.systemPods, p.podsPerNode)}},
+			Also:    []sizing.Figure{{Value: real, Unit: "nodes", What: text.Sprintf("if the system has %d of the %d pods, which the formula ignores", p.systemPods, p.podsPerNode)}},
 		})
 		each := sizing.Ceil(float64(p.pods), float64(real))
 		needs = append(needs, need{real, text.Sprintf("%s: %d + %d of the system = %d on each", text.Count(p.pods, "pod"), each, p.systemPods, each+p.systemPods)})

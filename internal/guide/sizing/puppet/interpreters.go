@@ -23,7 +23,7 @@ func (p *plan) interpreters() error {
 	want := max(1, sizing.Ceil(work, busy))
 	why := text.Sprintf("%.2f requests in progress in %s, each interpreter busy for %.0f %% at most", work, of, 100*busy)
 	if want > most {
-		p.Note("the log has %.2f requests in progress in %s, and %d CPUs serve %s: the rest waits. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, text.Count(most, "interpreter"))
+		p.Note("the log has %.2f requests in progress in %s, but %d CPUs serve only %s: the other requests wait. Add compilers, or make agents run less often; the time of a request in the log includes its wait for an interpreter", work, of, p.CPUs, text.Count(most, "interpreter"))
 		want, why = most, why+text.Sprintf("; %d CPUs serve %d (P08)", p.CPUs, most)
 	}
 	// The server keeps its interpreters if the CPUs suffice, because the log may be from a quiet

@@ -99,10 +99,10 @@ func (w *Router) Size(_ context.Context, f sizing.Figures) (*sizing.Result, erro
 	capacity, how := w.capacity(measured)
 	rate := w.Traffic.Rate * w.Headroom
 	replicas := max(2, sizing.Ceil(rate, capacity*threads/figure("threads measured")))
-	add("threads", int(threads), "", internaltext.Sprintf("routers were measured with %.0f threads on as many CPUs; beyond that add routers, not threads", figure("threads measured")), chapter)
+	add("threads", int(threads), "", internaltext.Sprintf("routers were measured with %.0f threads, one for each CPU; for more load add routers, not threads", figure("threads measured")), chapter)
 	add("routers", replicas, "", internaltext.Sprintf("%s requests/s in %s x %s; one router with %.0f threads served %.0f/s (%s, %s, pages of 1 kB); at least two", unit.Digits(w.Traffic.Rate), w.Traffic.rateOf(), unit.Digits(w.Headroom), figure("threads measured"), capacity, w.Route, how), measured.Sources...)
 	if w.Traffic.PerConnection == 0 {
-		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; clients that open one per request need %.1f times as many routers by the same figures", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
+		r.Note("the log does not show which requests shared a connection (HAProxy's %%ci:%%cp): connections are assumed to be kept; if clients open a connection for each request, the same figures give %.1f times as many routers", measured.Number(w.Route, "load_balancer")/measured.Number(w.Route, "load_balancer_close"))
 	}
 	r.Max(sizing.Limit{Name: "requests/s of the routers", Maximum: math.Round(float64(replicas) * capacity * threads / figure("threads measured")), Wanted: sizing.Round(w.Traffic.Rate), Why: "with the figures of OpenShift 4.4 Scalability and Performance", Sources: []rule.Source{chapter}})
 
@@ -166,7 +166,7 @@ func (w *Router) capacity(measured *sizing.Edition) (perSecond float64, how stri
 	case each <= 1:
 		return closed, "a connection per request"
 	default:
-		return 1 / (1/kept + (1/closed-1/kept)/each), internaltext.Sprintf("%s requests per connection; %.0f/s if all are kept, %.0f/s if none", unit.Digits(each), kept, closed)
+		return 1 / (1/kept + (1/closed-1/kept)/each), internaltext.Sprintf("%s requests per connection; %.0f/s if all connections are kept, %.0f/s if none are", unit.Digits(each), kept, closed)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 // Ladder is the search for the highest number of hosts at a time without a failure.
 type Ladder struct {
 	ladder.Result
-	// Observed is the server that was audited in a run without and one with a failure.
+	// Observed is the server that was audited twice: in a run without a failure and in a run
+	// with one.
 	Observed string `json:"observed,omitempty"`
 	// Limits are what the observed server ran out of, the most likely first.
 	Limits []Limit `json:"limits"`
@@ -118,7 +119,7 @@ func (x *Result) Conclude() {
 			x.Text += "; the server was not limited up to " + at(l.Highest)
 		}
 	case ladder.NotRecovered:
-		x.Word, x.Text = NotDetermined, fmt.Sprintf("the server has not recovered from the overload: it fails with %s, with which it worked before: %s", at(last(ladder.Failed).Hosts), last(ladder.Failed).Why)
+		x.Word, x.Text = NotDetermined, fmt.Sprintf("the server has not recovered from the overload: it worked with %s before, but now fails: %s", at(last(ladder.Failed).Hosts), last(ladder.Failed).Why)
 	}
 }
 
@@ -133,7 +134,7 @@ func (l *Ladder) found(at func(int) string) string {
 	case l.Edge.Low == 0:
 		edge = fmt.Sprintf("95 %% interval up to %d", l.Edge.High)
 	}
-	text := fmt.Sprintf("some runs failed at all numbers of hosts; %s of where half of the runs fail", edge)
+	text := fmt.Sprintf("some runs failed at each number of hosts; number of hosts at which half of the runs fail: %s", edge)
 	if l.Highest > 0 {
 		text = fmt.Sprintf("highest without failure: %s (%s)", at(l.Highest), edge)
 	}

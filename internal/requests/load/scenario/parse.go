@@ -94,7 +94,7 @@ func (p *parser) nameOf(n *yaml.Node, what string) error {
 		}
 	}
 	if by := p.x.names.setBy[name]; by != "" {
-		return p.at(n).errorf("%s: the name %q is already that of %s", what, name, by)
+		return p.at(n).errorf("%s: the name %q is already used by %s", what, name, by)
 	}
 	return nil
 }
@@ -193,13 +193,13 @@ func (p *parser) load(f *fields) error {
 		return err
 	case rate == "":
 		if of.of["for"] != nil {
-			return p.at(of.keys["for"]).errorf("load: for needs a rate; without one the hosts run the steps repeat times")
+			return p.at(of.keys["for"]).errorf("load: \"for\" needs a rate; without a rate each host runs the steps as often as \"repeat\" says")
 		}
 		return nil
 	case of.of["repeat"] != nil:
 		return p.at(of.keys["repeat"]).errorf("load: repeat and rate exclude each other: with a rate each host runs the steps once")
 	case of.of["for"] == nil:
-		return p.at(of.of["rate"]).errorf("load: rate needs for, the time in which hosts arrive")
+		return p.at(of.of["rate"]).errorf("load: a rate needs \"for\", the time in which hosts arrive")
 	}
 	if l.Rate, err = engine.ParseSchedule(rate); err != nil {
 		return p.at(of.of["rate"]).errorf("load: %v", err)

@@ -43,9 +43,9 @@ func (p *parser) allSteps(f *fields) (err error) {
 			case seen[s.name] || s.name == wholeHost:
 				return s.at.errorf("the step name %q is taken", s.name)
 			case part.key == "setup" && s.once:
-				return s.at.errorf("step %q: once is for steps; setup runs once anyway", s.name)
+				return s.at.errorf("step %q: \"once\" is only for steps; setup runs once anyway", s.name)
 			case s.once && p.x.Load.Repeat > 1:
-				return s.at.errorf("step %q: once needs load with repeat: 1", s.name)
+				return s.at.errorf("step %q: \"once: true\" is only possible with \"repeat: 1\" in load", s.name)
 			case len(seen) == maxSteps:
 				return s.at.errorf("more than %d steps", maxSteps)
 			}
@@ -139,7 +139,7 @@ func (p *parser) forEach(f *fields, s *step) (string, error) {
 		return "", p.at(of.of[name]).errorf("for_each: ${%s} is not a list; a list comes from data with lines, or from take with all: true", list)
 	}
 	if by := p.x.names.setBy[name]; by != "" && by != "for_each" {
-		return "", p.at(of.keys[name]).errorf("for_each: the name %q is already that of %s", name, by)
+		return "", p.at(of.keys[name]).errorf("for_each: the name %q is already used by %s", name, by)
 	}
 	p.uses[p.x.names.slots[list]] = true
 	s.each = &forEach{element: p.x.names.define(name, "for_each", false), list: p.x.names.slots[list]}
@@ -356,7 +356,7 @@ func (p *parser) waits(n *yaml.Node, s *step) error {
 	}
 	w := &waitAction{httpAction: *a}
 	if f.of["until"] == nil {
-		return f.at.errorf("wait: until missing; want such as {jsonpath: $.state, in: [stopped]}")
+		return f.at.errorf("wait: no \"until\"; want a condition such as until: {jsonpath: $.state, in: [stopped]}")
 	}
 	for key, to := range map[string]**condition{"until": &w.until, "fail": &w.fail} {
 		if c := f.of[key]; c != nil {

@@ -83,7 +83,7 @@ type Plan struct {
 	read   func(name string) ([]byte, error)
 }
 
-// Read returns a file of the job, or an error if the job does not have it.
+// read returns a file of the job, or an error if the job does not have it.
 func (j *Job) read(name string) ([]byte, error) {
 	text, ok := j.Files[name]
 	if !ok {
@@ -127,9 +127,9 @@ func (s *Scenario) MayShare() error {
 	for _, one := range s.all() {
 		switch {
 		case one.once:
-			return one.at.errorf("step %q: once needs a meeting of all hosts, which several generators do not have; run it with one generator", one.name)
+			return one.at.errorf("step %q: with \"once\" all hosts wait for each other, which is impossible with several generators; use one generator", one.name)
 		case one.command != nil:
-			return one.at.errorf("step %q: commands run only on this machine, and several generators do not", one.name)
+			return one.at.errorf("step %q: commands run only on this machine, but several generators run elsewhere", one.name)
 		}
 	}
 	return nil
@@ -254,7 +254,7 @@ func (p *Plan) ownCertificates() bool {
 	return p.HostCerts != "" || len(p.tls.Certificates) == 0 && p.identity.cert != nil
 }
 
-// certificate returns the certificate of a host of its own.
+// certificate returns the certificate that belongs to one host only.
 func (p *Plan) certificate(values []value) (*tls.Certificate, error) {
 	cert := p.HostCerts + "/" + values[nameSlot].text + ".pem"
 	key := cert

@@ -439,7 +439,7 @@ func TestPartsAddUp(t *testing.T) {
 // TestNotShared: what needs one process is refused for several.
 func TestNotShared(t *testing.T) {
 	for text, says := range map[string]string{
-		"steps: [{name: a, once: true, http: {url: '${web}'}}]":                                                                        "t.yaml:3:9: step \"a\": once needs a meeting of all hosts",
+		"steps: [{name: a, once: true, http: {url: '${web}'}}]":                                                                        "t.yaml:3:9: step \"a\": with \"once\" all hosts wait",
 		"steps: [{name: a, command: [date]}]":                                                                                          "t.yaml:3:9: step \"a\": commands run only on this machine",
 		"setup: [{name: b, http: {url: '${web}'}}]\nsteps: [{name: a, http: {url: '${web}'}}]":                                         "",
 		"steps: [{name: a, http: {url: '${web}'}, take: {i: {jsonpath: $.i}}, creates: {name: x, id: '${i}', remove: '${web}/${i}'}}]": "",

@@ -218,7 +218,7 @@ func (n *names) use(name string, at position) error {
 	case n.known[name]:
 		return nil
 	case n.setBy[name] != "":
-		return at.errorf("${%s} is not set here: it is that of %s", name, n.setBy[name])
+		return at.errorf("${%s} is not set here: only %s sets it", name, n.setBy[name])
 	}
 	return at.errorf("unknown name ${%s}%s", name, suggest(name, n.known))
 }
