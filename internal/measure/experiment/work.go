@@ -39,7 +39,10 @@ func (p *Experiment) makeWork(ctx context.Context, mark string) error {
 type commands struct{ a, b *prove.Command }
 
 func (c commands) Check(ctx context.Context) error {
-	return errors.Join(c.a.Check(ctx), c.b.Check(ctx))
+	if err := c.a.Check(ctx); err != nil {
+		return err
+	}
+	return c.b.Check(ctx)
 }
 
 func (c commands) Measure(ctx context.Context, s prove.Step) (prove.Measurement, error) {
