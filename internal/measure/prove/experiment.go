@@ -152,7 +152,7 @@ func replay(d Design, past []Sample, look func(*Course)) (*Course, error) {
 			c.Abandon() // the experiment was interrupted here
 		}
 		if v.Step != c.Next() {
-			return c, fmt.Errorf("the record does not match its design: phase %+v, want %+v", v.Step, c.Next())
+			return c, fmt.Errorf("the record does not match its design: sample %+v, want %+v", v.Step, c.Next())
 		}
 		if err := c.Took(v.Values); err != nil {
 			return c, err

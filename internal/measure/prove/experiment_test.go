@@ -177,7 +177,7 @@ func TestRecordFails(t *testing.T) {
 		}
 		return nil
 	}
-	if _, ending, err := e.Run(t.Context(), nil); ending != EndedFailed || err == nil || !strings.Contains(err.Error(), "no space left") || m.on {
+	if _, ending, err := e.Run(t.Context(), nil); ending != EndedFailed || err == nil || err.Error() != "cannot record the run: no space left on device" || m.on {
 		t.Error(ending, err, m.on)
 	}
 }

@@ -89,7 +89,7 @@ func (r *runner) step(ctx context.Context, s Step) error {
 		return err
 	}
 	if err := r.Record(v); err != nil {
-		return fmt.Errorf("cannot record the phase: %w", err)
+		return fmt.Errorf("cannot record the %s: %w", r.Design.Unit(), err)
 	}
 	r.samples++
 	if r.Progress != nil {
