@@ -65,10 +65,13 @@ func detects(d prove.Design, blocks, fewest int, two time.Duration) string {
 		return text.Sprintf("about %s fit, and a verdict takes %d: ends with an interval of %s confidence", fit, fewest, percent(1-math.Pow(2, float64(1-blocks))))
 	default:
 		// A block is the difference of two runs.
-		effect := stats.Detectable(blocks, math.Sqrt2*typical, d.Alpha)
+		effect := stats.Detectable(blocks, math.Sqrt2*typical, share(d))
 		return text.Sprintf("about %s fit: if %ss vary by %s, these detect %s in four of five cases", fit, d.Unit(), percent(typical), percent(effect))
 	}
 }
+
+// share returns the part of the error probability that each metric with a verdict has.
+func share(d prove.Design) float64 { return d.Alpha / float64(1+len(d.Also)) }
 
 // ceil formats a time as an option accepts it, rounded up to seconds or, if it is long, to minutes.
 func ceil(d time.Duration) string {
@@ -112,7 +115,7 @@ func needed(c *prove.Course, d prove.Design, most int) string {
 	blocks := c.Planned(unbounded)
 	words := samples(blocks) + " are needed to detect " + unit.Digits(100*d.Margin) + " %"
 	if blocks > most {
-		words += ", and this experiment ends after at most " + samples(most) + ": it may stay undecided, but shows effects from " + percent(stats.Detectable(most, c.Noise(), d.Alpha))
+		words += ", and this experiment ends after at most " + samples(most) + ": it may stay undecided, but shows effects from " + percent(stats.Detectable(most, c.Noise(), share(d)))
 	}
 	return words
 }

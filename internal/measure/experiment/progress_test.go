@@ -46,6 +46,15 @@ func TestDetects(t *testing.T) {
 	}
 }
 
+// TestDetectsOfSeveral: with several metrics each has a part of the error probability.
+func TestDetectsOfSeveral(t *testing.T) {
+	d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})
+	d.Also = []prove.Metric{{Name: "a"}, {Name: "b"}}
+	if got := detects(d, 20, 9, time.Minute); got != "about 20 blocks fit: if runs vary by 1 %, these detect 1.7 % in four of five cases" {
+		t.Error(got)
+	}
+}
+
 // TestLastStart: what earlier processes measured is part of the budget.
 func TestLastStart(t *testing.T) {
 	p := &Experiment{Machine: &tune.Machine{Engine: &tune.Engine{Host: host.Live()}}, o: Options{Budget: time.Hour}, samples: []prove.Sample{{TookS: 600}, {TookS: 900}}}
