@@ -206,7 +206,7 @@ func TestProveFaults(t *testing.T) {
 		"no margin":            {nil, []string{"--margin", "2"}, 2, "want a percentage"},
 		"a bad pattern":        {nil, []string{"--metric", "a=("}, 2, "missing closing"},
 		"two changes":          {nil, []string{"--change-cmd", "true", "--undo-cmd", "true"}, 2, "want exactly one of"},
-		// A run takes 0.1 s and a verdict 21 runs, so no machine has one before.
+		// A run takes 0.1 s and a verdict 22 runs, so no machine has one before.
 		"little time":        {func(p *proving) { p.touch("slow") }, []string{"--budget", "1s"}, 0, "ended by budget"},
 		"a name for numbers": {nil, []string{"--metric", "instructions=([0-9]+)"}, 2, "must not be time, cpu-time, max-memory, instructions or energy"},
 		"no time":            {nil, []string{"--budget", "1ms"}, 2, "want 1s to 168h"},

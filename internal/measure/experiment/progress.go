@@ -120,6 +120,10 @@ func needed(c *prove.Course, d prove.Design, most int) string {
 	return words
 }
 
+// fewestSamples returns the number of samples of the fewest blocks with a verdict, if no block but the
+// first begins with a switch.
+func fewestSamples(c *prove.Course) int { return c.Fewest()*(2+c.Washout()) + c.Washout() }
+
 // tellPhase prints the result of a phase or block.
 func (p *Experiment) tellPhase(c *prove.Course, v prove.Sample) {
 	s := c.Next()
@@ -131,7 +135,7 @@ func (p *Experiment) tellPhase(c *prove.Course, v prove.Sample) {
 		fit = s.Block + int(min(float64(fit), left/(took*c.Samples())))
 	}
 	if len(p.samples) == 2 && !p.o.Live {
-		least := c.Fewest() * (2 + c.Washout())
+		least := fewestSamples(c)
 		p.Screen.Say("takes at least %s, about %s; no run begins after %s", text.Count(least, "run"), ui.Roughly(float64(least)*took), p.began.Add(p.o.Budget).Local().Format("15:04"))
 		if c.Washout() < p.design.Washout {
 			p.Screen.Say("without warm-up runs, for which the budget is too short")

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,25 @@ func TestDetectsOfSeveral(t *testing.T) {
 	d.Also = []prove.Metric{{Name: "a"}, {Name: "b"}}
 	if got := detects(d, 20, 9, time.Minute); got != "about 20 blocks fit: if runs vary by 1 %, these detect 1.7 % in four of five cases" {
 		t.Error(got)
+	}
+}
+
+// TestFewestSamples: no order of the blocks has a verdict earlier, and some have it then.
+func TestFewestSamples(t *testing.T) {
+	least := math.MaxInt
+	for seed := range uint64(500) {
+		d := prove.Defaults(prove.Metric{Name: "took", Unit: "s"})
+		d.Seed = seed
+		c, n := prove.Begin(d), 0
+		for ; c.Counted() < c.Fewest(); n++ {
+			if err := c.Took(prove.Values{"took": 100}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		least = min(least, n)
+	}
+	if want := fewestSamples(prove.Begin(prove.Defaults(prove.Metric{Name: "took", Unit: "s"}))); least != want {
+		t.Errorf("%d samples at least, said %d", least, want)
 	}
 }
 
