@@ -77,7 +77,7 @@ func (c *column) value(v *Values) *float64 {
 
 // columns returns the columns of a report's last sample. The idle states with the most time have a
 // column; --wide adds the others. Requested states need --wide if the entered states are known.
-// There is no column for C0, because the busy time shows the same, and the frequency at the end of
+// C0 has no column, because the busy time shows the same, and the frequency at the end of
 // the interval needs --wide if the busy frequency is known.
 func columns(r *Report) (out []column) {
 	s := r.Last()

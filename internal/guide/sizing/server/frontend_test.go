@@ -72,7 +72,7 @@ func TestRouter(t *testing.T) {
 		"none is kept":     {log(func(l *Traffic) { l.Rate, l.PerConnection = 40_000, 1 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "30", "log/per_connection": "1"}, "replicas: 30\n", ""},
 		"two requests":     {log(func(l *Traffic) { l.Rate, l.PerConnection = 40_000, 2 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "18"}, "replicas: 18\n", ""},
 		"all are kept":     {log(func(l *Traffic) { l.Rate, l.PerConnection = 40_000, 1e6 }), "cpus=4 ram=16GiB", map[string]string{"router/routers": "5"}, "replicas: 5\n", ""},
-		"nobody knows":     {log(nil), "cpus=4 ram=16GiB", map[string]string{"router/routers": "2"}, "", "give 6.1 times as many routers"},
+		"no answer":        {log(nil), "cpus=4 ram=16GiB", map[string]string{"router/routers": "2"}, "", "give 6.1 times as many routers"},
 		"many connections": {log(func(l *Traffic) { l.Connections = 41_300 }), "cpus=4 ram=16GiB", map[string]string{"router/maxconn": "83000"}, "maxConnections: 83000\n", ""},
 		"slow answers":     {log(func(l *Traffic) { l.Longest = 100 }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "125"}, "serverTimeout: 125s\n", ""},
 		"cut off":          {log(func(l *Traffic) { l.Longest, l.Timeouts = 30, map[string]uint64{"server": 7} }), "cpus=4 ram=16GiB", map[string]string{"router/timeout_server": "60", "log/timeouts_server": "7"}, "serverTimeout: 60s\n", ""},
